@@ -44,6 +44,17 @@ class PodRequest:
     size: int = field(default=0, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimsPod:
+    """A pod whose ResourceClaims wait for devices; of its request only the priority counts."""
+
+    pod: Pod
+    request: Request
+
+
+Wanted = PodRequest | ClaimsPod
+
+
 def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
     """Return what a pod requests; None where it requests no share.
 

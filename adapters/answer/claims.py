@@ -144,6 +144,28 @@ def requested(pod: Pod, known: ClaimCache) -> Requested | None:
     return Requested(tuple(requests), nodes, problem, is_whole) if is_ours or problem else None
 
 
+def held_if_free(
+    asked: Requested, known: ClaimCache, ledger: NodeLedger
+) -> tuple[Allocation, ...] | None:
+    """Return what each claim would hold of a node's cards; None where it is not sure of them."""
+    published = known.published(ledger.node.name)
+    if asked.problem or not (asked.is_whole and asked.requests and published):
+        return None
+    if asked.nodes is not None and ledger.node.name not in asked.nodes:
+        return None
+    search = _Search(known, published)
+    found = search.chosen(ledger, asked.requests)
+    if found is None or not search.is_sure:
+        return None
+    held: dict[str, Allocation] = {}
+    for uid, each in found.allocations.items():
+        if uid not in ledger.allocations:
+            own = uid.partition("/")[0]
+            before = held[own].grants if own in held else ()
+            held[own] = replace(each, uid=own, grants=(*before, *each.grants), devices="")
+    return tuple(held.values())
+
+
 def _requests(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, ...]] | str:
     """Return the requests of a claim, each with its alternatives, or why they cannot be met."""
     spec, devices = claim.spec.devices, known.devices
@@ -341,7 +363,9 @@ class _Search:
             try:
                 result = DeviceResult(wanted.name, *device.key)
                 result = as_allocated(wanted.claim, result, stated)
-                claim = Claim(wanted.claim.metadata.uid, "", (result,), frozenset({node.name}))
+                about = wanted.claim.metadata
+                name = f"{about.namespace or 'default'}/{about.name}"
+                claim = Claim(about.uid, name, (result,), frozenset({node.name}))
                 self._shares[key] = holding(claim, node, self._known.devices)
             except ConsumptionError as error:
                 self._shares[key] = str(error)

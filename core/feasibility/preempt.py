@@ -1,13 +1,14 @@
 """Which allocations a request of higher priority evicts from a node: as few as possible."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 from core.feasibility.fit import fit
 from core.feasibility.suitability import unsuitable
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Placement
+from core.requests.grant import Allocation
 from core.requests.reason import Reason
 from core.requests.request import Request
 
@@ -35,6 +36,7 @@ def victims(
     candidates: Collection[str] | None = None,
     protected: Collection[str] = (),
     groups: Sequence[EvictedTogether] = (),
+    fits: Callable[[NodeLedger], object] | None = None,
 ) -> tuple[Allocation, ...] | Reason:
     """Return the allocations without which the request fits on the node.
 
@@ -57,14 +59,19 @@ def victims(
         protected: uids of pods that are evicted only where nothing else helps (a disruption
             budget).
         groups: pods that are evicted together; where one of them may not be evicted, none is.
+        fits: returns a ``Reason`` where a ledger has no room; by default ``fit`` of the request,
+            else of the request only the priority counts.
 
     Returns:
         The victims, or why the request does not fit even without all candidates.
     """
-    if isinstance(fit(request, ledger), Placement):
+    has = partial(fit, request) if fits is None else fits
+    if not isinstance(has(ledger), Reason):
         return ()
     # Units that may go and hold a card that suits: lower priority first, then younger.
-    suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
+    suitable = {
+        card.uuid for card in ledger.node.cards if fits or unsuitable(request, card) is None
+    }
     group_of = {uid: group for group in groups for uid in group.uids}
     youngest_first = [*ledger.allocations.values()][::-1]
     units: list[_Unit] = []
@@ -86,8 +93,8 @@ def victims(
         cards |= {grant.card for one in members for grant in one.grants}
         if may_go and unit.priority < request.priority and not suitable.isdisjoint(cards):
             units.append(unit)
-    search = _Search(request, ledger, sorted(units, key=lambda unit: (unit.priority, unit.pods)))
-    answer = fit(request, search.without(search.pool))
+    search = _Search(has, ledger, sorted(units, key=lambda unit: (unit.priority, unit.pods)))
+    answer = has(search.without(search.pool))
     return answer if isinstance(answer, Reason) else search.run()
 
 
@@ -110,8 +117,10 @@ class _Unit:
 class _Search:
     """The search for the victims; the request fits once the whole pool is evicted."""
 
-    def __init__(self, request: Request, ledger: NodeLedger, pool: Sequence[_Unit]) -> None:
-        self.request = request
+    def __init__(
+        self, has: Callable[[NodeLedger], object], ledger: NodeLedger, pool: Sequence[_Unit]
+    ) -> None:
+        self.has = has
         self.ledger = ledger
         self.pool = tuple(pool)
 
@@ -138,7 +147,7 @@ class _Search:
         return self.ledger.release(*(one.uid for unit in evicted for one in unit.allocations))
 
     def _fits(self, evicted: Collection[_Unit]) -> bool:
-        return isinstance(fit(self.request, self.without(evicted)), Placement)
+        return not isinstance(self.has(self.without(evicted)), Reason)
 
     def _least(self, needed: Sequence[_Unit], optional: Sequence[_Unit]) -> Sequence[_Unit]:
         """Return the needed ones, and the least of the optional ones that make the request fit."""

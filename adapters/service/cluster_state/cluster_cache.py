@@ -273,8 +273,8 @@ def _names_claims(pod: Pod) -> bool:
 def _trimmed(pod: Pod, *, whole: bool) -> Pod:
     """Return what the reconciler reads of a pod: no containers where none may request a share.
 
-    Of the annotations of a pod with ResourceClaims only the records stay. What only the answer
-    about a waiting pod reads stays of a pod that waits.
+    Of the annotations of a pod with ResourceClaims only the records stay, and what evictions read.
+    What only the answer about a waiting pod reads stays of a pod that waits.
     """
     if whole or names_extended_resource(pod) or names_fraction(pod):
         if pod.spec.node_name or pod.status.phase not in (None, "Pending"):
@@ -298,6 +298,12 @@ def _trimmed(pod: Pod, *, whole: bool) -> Pod:
         name=meta.name, namespace=meta.namespace, uid=meta.uid, annotations=records or None
     )
     spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
+    if _names_claims(pod):
+        end, grace = meta.deletion_timestamp, pod.spec.termination_grace_period_seconds
+        bare = msgspec.structs.replace(bare, labels=meta.labels, deletion_timestamp=end)
+        spec = msgspec.structs.replace(
+            spec, priority=pod.spec.priority, termination_grace_period_seconds=grace
+        )
     return Pod(metadata=bare, spec=spec, status=_without_conditions(pod.status))
 
 

@@ -320,7 +320,7 @@ class InCluster:
         return running
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
-        made = Preemptor(runtime.service, self._pods, self._pods)
+        made = Preemptor(runtime.service, self._pods, self._pods, self._cache.unbound)
         runtime.ledger_written.subscribe(made.changed)
         self._cache.subscribe_to_ends(made.changed)
         runtime.metrics.gauge(

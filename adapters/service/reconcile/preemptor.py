@@ -4,8 +4,8 @@ kube-scheduler does not preempt there: its own sums are not short, so it finds n
 no extender for one (kubernetes 1.37.1 pkg/scheduler/framework/preemption/preemption.go:489).
 
 A pod is helped by the process that its scheduler asked: only that knows on which nodes the pod has
-everything but cards. An attempt goes through these steps; whatever dies in between leaves what the
-next process finds:
+everything but cards. Of a pod with ResourceClaims every process knows it. An attempt goes through
+these steps; whatever dies in between leaves what the next process finds:
 
     planned    the fewest victims; no pod that a disruption budget protects is among them
     asked      the API server would evict each (dry run)
@@ -15,13 +15,13 @@ next process finds:
     held       the cards are committed to the pod, in the write that releases those of the victims
                where this process writes it, else at once after it: other pods find no hole
 
-The hold is an allocation of a pod that is not bound, as after every commit: the requeue wakes the
-pod, its bind finds it, and the leader releases it if no bind comes.
+The hold is an allocation of a pod that is not bound, or of its claims, as after every commit: the
+requeue wakes the pod, its bind finds it, and the leader releases it if no bind comes.
 """
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,21 +29,30 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
-from adapters.accounting.pod_requests import PodRequest
+from adapters.accounting.pod_requests import ClaimsPod, PodRequest, Wanted
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import Claim
 from adapters.service.decide.advice.remembered_pods import RejectedPod
-from adapters.service.decide.commit.attempt import Committed
+from adapters.service.decide.commit.attempt import ClaimOption, Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome
-from adapters.service.decide.preemption import NodeVictims, leaves, node_victims
+from adapters.service.decide.preemption import (
+    NodeVictims,
+    held_then,
+    lacks_only_devices,
+    leaves,
+    node_victims,
+    wanted_by,
+)
 from adapters.service.decide.service import Service
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Pod, Wire, annotations, full_name, pod_ref, rejection_of
 from adapters.wire.kube_policy import Budget
 from core.durations import SECOND, Sightings
-from core.feasibility.fit import fit
 from core.ledger.node_ledger import LedgerError
 from core.requests.grant import Allocation, Placement
+from core.requests.reason import Reason
 from core.requests.request import PodRef
 
 MARK = "dragoman.dev/preemption"
@@ -146,7 +155,7 @@ class _Attempt:
         until: when it has failed, in nanoseconds of the clock.
     """
 
-    pod: PodRequest
+    pod: Wanted
     victims: NodeVictims
     until: int
 
@@ -169,8 +178,15 @@ class _Memory:
 class Preemptor:
     """Makes the attempts of one process."""
 
-    def __init__(self, service: Service, evictions: Evictions, pods: PodAccess) -> None:
-        """Evict nothing yet."""
+    def __init__(
+        self,
+        service: Service,
+        evictions: Evictions,
+        pods: PodAccess,
+        unbound: Callable[[], Sequence[Pod]] = tuple,
+    ) -> None:
+        """Evict nothing yet; ``unbound`` are the pods that no scheduler has bound."""
+        self._unbound = unbound
         self._service = service
         self._evictions = evictions
         self._pods = pods
@@ -229,6 +245,7 @@ class Preemptor:
         """Begin attempts for rejected pods."""
         if self._service.readiness.awaited:
             return
+        self._reject_claims()
         candidates = [each for each in self._in_turn() if self._may_help(each)]
         if not candidates:
             return
@@ -239,6 +256,17 @@ class Preemptor:
         for rejected in candidates:
             if len(self._attempts) < AT_ONCE:
                 await self._begin(rejected, budgets)
+
+    def _reject_claims(self) -> None:
+        """Take the pods whose ResourceClaims wait for devices, on nodes that are found later."""
+        service = self._service
+        for pod in self._unbound():
+            if pod.spec.resource_claims and rejection_of(pod) is not None:
+                with suppress(DialectError):
+                    wanted = wanted_by(service, pod)
+                    if isinstance(wanted, ClaimsPod):
+                        now = service.ports.clock.now()
+                        service.rejected_pods.rejected(wanted, ("",), now)
 
     def _in_turn(self) -> Iterator[RejectedPod]:
         """Yield two pods for which the service looks for victims now.
@@ -281,9 +309,13 @@ class Preemptor:
     def _may_help(self, rejected: RejectedPod) -> bool:
         """Return whether a pod of lower priority has cards of a node where the pod may go."""
         self._pause(rejected.pod.request.uid)
+        is_of_claims = isinstance(rejected.pod, ClaimsPod)
+        if is_of_claims:
+            rejected.nodes = lacks_only_devices(self._service, rejected.pod.pod)
         ledgers = map(self._service.ledgers.ledger, rejected.nodes)
         may_help = any(
             allocation.priority < rejected.pod.request.priority
+            or (is_of_claims and allocation.dialect == DRA)
             for ledger in ledgers
             if ledger is not None
             for allocation in ledger.allocations.values()
@@ -315,7 +347,7 @@ class Preemptor:
         self._memory.pop(rejected.template, None)
         try:
             pod = await service.ports.pods.newest(pod_ref(rejected.pod.pod))
-            pod_request = None if pod is None else service.pod_requests.read(pod)
+            pod_request = None if pod is None else wanted_by(service, pod)
         except (OSError, DialectError):
             return
         if (
@@ -327,12 +359,13 @@ class Preemptor:
         ):
             service.rejected_pods.discard(uid)
             return
-        mark = _mark(pod)
+        mark, is_pod = _mark(pod), isinstance(pod_request, PodRequest)
         number = max(mark.attempts, memory.attempts) + 1
         rejection = rejection_of(pod)
         if (
             rejection is None
-            or rejection.reason != "Unschedulable"
+            or (is_pod and rejection.reason != "Unschedulable")
+            or not (is_pod or best.node in lacks_only_devices(service, pod))
             or pod.metadata.deletion_timestamp
             or pod.spec.preemption_policy == "Never"
         ):
@@ -394,7 +427,7 @@ class Preemptor:
                 await asyncio.sleep(0)
         return min(found, key=lambda each: each.cost, default=None)
 
-    async def _would_evict(self, pod_request: PodRequest, best: NodeVictims) -> bool:
+    async def _would_evict(self, pod_request: Wanted, best: NodeVictims) -> bool:
         """Return whether the API server would evict each victim."""
         for victim in best.pods:
             try:
@@ -411,7 +444,7 @@ class Preemptor:
                 return False
         return True
 
-    async def _evict(self, pod_request: PodRequest, best: NodeVictims, number: int) -> None:
+    async def _evict(self, pod_request: Wanted, best: NodeVictims, number: int) -> None:
         """Mark the pod, then evict, the lowest priority first, until one is refused.
 
         The attempt waits for cards from the first eviction on. The others stay where it is over
@@ -451,7 +484,7 @@ class Preemptor:
                 return
             self._evicted.append((clock.now(), namespace))
             why = f"for pod {uid} of priority {request.priority}"
-            name, dialect = full_name(victim), pod_request.dialect.name
+            name, dialect = full_name(victim), request.dialect
             ports.decision_log.record(
                 DecisionRecord(
                     "evict", Outcome.EVICTED, name, victim.metadata.uid, dialect, node, text=why
@@ -494,7 +527,8 @@ class Preemptor:
             return False
         ended = await service.ports.ended_among(ledger)
         after = ledger.release(*(each.uid for each in ended))
-        if not isinstance(fit(attempt.pod.request, after), Placement):
+        held = held_then(service, attempt.pod)(after)
+        if isinstance(held, Reason):
             # Those that are free before all victims have ended are reserved: decisions of this
             # process count a reservation, those of other replicas do not.
             ledgers = service.ledgers
@@ -508,17 +542,21 @@ class Preemptor:
                         free.append(grant)
             return False
         committer = service.committer
-        *_, committed = await asyncio.gather(
-            *(committer.release(each.uid, node) for each in ended),
-            committer.commit(attempt.pod, node),
-        )
-        if not isinstance(committed, Committed):
+        commits: list[Awaitable[object]] = [
+            committer.commit(attempt.pod, node)
+            if isinstance(attempt.pod, PodRequest)
+            else committer.commit_claim(ClaimOption(Claim(each.uid, each.pod), each))
+            for each in held
+        ]
+        releases = [committer.release(each.uid, node) for each in ended]
+        committed = (await asyncio.gather(*releases, *commits))[len(releases) :]
+        if not all(isinstance(each, Committed | ClaimOption) for each in committed):
             return False
         why = f"the cards of {node} are held until it is bound"
         self._record(attempt.pod, Outcome.HELD, node, "", why)
         return True
 
-    def _is_within_rate(self, pod_request: PodRequest, more: int, node: str = "") -> bool:
+    def _is_within_rate(self, pod_request: Wanted, more: int, node: str = "") -> bool:
         """Return whether some more pods may be evicted for a namespace now, and record if not."""
         now, namespace = self._service.ports.clock.now(), pod_ref(pod_request.pod).namespace
         while self._evicted and now - self._evicted[0][0] > 60 * SECOND:
@@ -538,9 +576,9 @@ class Preemptor:
         return memory
 
     def _record(
-        self, pod_request: PodRequest, outcome: Outcome, node: str, cause: str, text: str
+        self, pod_request: Wanted, outcome: Outcome, node: str, cause: str, text: str
     ) -> None:
-        pod, dialect = pod_request.pod, pod_request.dialect.name
+        pod, dialect = pod_request.pod, pod_request.request.dialect
         name, uid = full_name(pod), pod.metadata.uid
         self._service.ports.decision_log.record(
             DecisionRecord("preempt", outcome, name, uid, dialect, node, cause, text)

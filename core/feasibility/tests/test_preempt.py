@@ -60,6 +60,16 @@ def test_where_no_candidate_helps_the_result_is_the_reason() -> None:
     assert [count.cause for count in result.counts] == [Cause.MEMORY]
 
 
+def test_another_rule_than_the_request_says_what_has_room() -> None:
+    pods = (of_gib("a", 4), of_gib("b", 4), of_gib("c", 4, 20))
+    nothing = replace(a_request(), containers=(), priority=20)
+
+    def has(ledger: NodeLedger) -> Reason | None:
+        return Reason("", 0) if "b" in ledger.allocations else None
+
+    assert names(victims(nothing, with_pods(empty(a_card()), *pods), fits=has)) == ["b"]
+
+
 def test_fewer_pods_go_rather_than_more() -> None:
     ledger = with_pods(empty(a_card()), of_gib("a", 4), of_gib("b", 4), of_gib("c", 8))
 

@@ -7,7 +7,13 @@ from itertools import islice
 
 import numpy as np
 
-from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, size_of, template_of
+from adapters.accounting.pod_requests import (
+    CACHED_BYTES,
+    PodRequest,
+    Wanted,
+    size_of,
+    template_of,
+)
 from adapters.service.decide.advice.feasibility import spread
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
@@ -41,7 +47,7 @@ class RejectedPod:
     """A pod that was rejected, since its scheduler asked for the first time.
 
     Attributes:
-        pod: as its scheduler sent it last.
+        pod: as its scheduler sent it last, or as it waits for devices of its claims.
         since: when it was rejected for the first time, in nanoseconds of the clock.
         asked: when it was rejected for the last time.
         nodes: some of those that its scheduler named last and where evictions may help. On all of
@@ -51,7 +57,7 @@ class RejectedPod:
         template: equal for pods that differ at most in name, uid and status.
     """
 
-    pod: PodRequest
+    pod: Wanted
     since: int
     asked: int
     template: bytes
@@ -75,7 +81,7 @@ class RejectedPods:
         self._by_uid: dict[str, RejectedPod] = {}
         self._offset = 0
 
-    def rejected(self, pod: PodRequest, nodes: Sequence[str], now: int) -> None:
+    def rejected(self, pod: Wanted, nodes: Sequence[str], now: int) -> None:
         """No node has cards for a pod.
 
         Args:
