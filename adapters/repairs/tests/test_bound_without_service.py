@@ -14,8 +14,9 @@ from adapters.service.reconcile.nodes.tests.pods import GARBLED, NODE, a_wish, b
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.stores.memory import MemoryQuotas
+from adapters.stores.store import Change
 from adapters.wire.body import PodDecoder
-from adapters.wire.kube import ContainerStatus, Pod
+from adapters.wire.kube import ContainerStatus, KubeNode, Metadata, Pod
 from adapters.wire.records.hardware import NodeHardware
 from core.ledger.node_ledger import Hold, NodeLedger
 from core.quota.amounts import QuotaLimits
@@ -176,6 +177,25 @@ def test_a_pod_that_waits_for_cards_does_not_keep_the_service_from_being_ready()
         assert unadopted(service, rig.cache) == []
         rig.cache.put_hardware("n1", None)
         assert unadopted(service, rig.cache) == ["n1", "n1", "n1"]
+
+    asyncio.run(tried())
+
+
+def test_a_pod_that_uses_no_card_of_its_node_does_not_keep_the_service_from_being_ready() -> None:
+    """Such as one of a device plugin, on a node whose agent has left."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        service = rig.reconciler._service
+        rig.cache.put_node(KubeNode(Metadata(name="n1")))
+        await rig.reconciler.reconcile("n1")
+        service.ledgers.apply(Change("n1", await rig.store.read("n1")))
+
+        rig.see(bound(read_pod(a_pod("p", limits={"nvidia.com/gpu": 1})), "n1"))
+
+        await rig.reconciler.reconcile("n1")
+        assert not (await rig.ledger()).allocations
+        assert unadopted(service, rig.cache) == []
 
     asyncio.run(tried())
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dra import DRA
 from adapters.repairs.bound_without_service import late_pods
 from adapters.repairs.plan import drift, reconcile
@@ -36,7 +37,7 @@ from adapters.service.reconcile.nodes.pod_writer import PodWriter
 from adapters.service.reconcile.reporter import RepairReporter
 from adapters.service.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
-from adapters.wire.kube import Metadata, Pod, UnreadPod
+from adapters.wire.kube import Metadata, Pod
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND, SECOND
 from core.hardware.node import Node
@@ -396,7 +397,6 @@ def unadopted(service: Service, cache: ClusterCache) -> list[str]:
         ledger.node.name
         for ledger in service.ledgers.inventory
         for pod in cache.holding(ledger.node.name)
-        if pod.metadata.uid not in ledger.allocations
-        if isinstance(pod, UnreadPod) or any(dialect.matches(pod) for dialect in dialects)
+        if pod.metadata.uid not in ledger.allocations and adopt(pod, ledger.node, dialects)
         if not (ledger.node.name in cache.hardware and late_pods((pod,), ledger, dialects))
     ]
