@@ -41,6 +41,10 @@ OTHERS = 4
 """What it costs for every other kind: a Job loses the work since its start."""
 
 
+BY_CLAIM = "a ResourceClaim has the cards"
+"""Why a claim stays, and the pod that uses it."""
+
+
 @dataclass(frozen=True, slots=True)
 class MovablePod:
     """A pod that may be moved.
@@ -137,7 +141,7 @@ class _Sorter:
 
     def _sorted(self, allocation: Allocation) -> MovablePod | str:
         if allocation.dialect == DRA:
-            return "a ResourceClaim has the cards"
+            return BY_CLAIM
         if allocation.dialect == KUBELET or allocation.unread is not None:
             return "which cards it has is not known"
         pod = self._pods.get(allocation.uid)
@@ -163,7 +167,7 @@ class _Sorter:
         if gang is not None and gang.minimum > 1:
             return IN_GANG
         if self._fleet.claims.of_pod(pod.metadata.uid):
-            return "a ResourceClaim has the cards"
+            return BY_CLAIM
         # Of a pod that several budgets select, the eviction ends with status 500.
         # Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create.
         found = [budget for budget in self._budgets if selects(budget, pod)]

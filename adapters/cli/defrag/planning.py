@@ -1,13 +1,14 @@
 """Plans moves for a goal, on a cluster from files or a live one."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic
 from typing import assert_never
 
 from adapters.accounting.gang_members import too_few
+from adapters.accounting.movable import hindrance
 from adapters.answer.answer import PodAnswer
 from adapters.answer.judge import Judge, finished
 from adapters.answer.node_rules import NodeChooser
@@ -23,11 +24,12 @@ from adapters.cli.defrag.goal import (
     groups,
     nodes_of_pool,
 )
-from adapters.cli.defrag.movable import MovablePod, holders, needs, room
+from adapters.cli.defrag.movable import BY_CLAIM, OTHERS, MovablePod, holders, needs, room
 from adapters.cli.fleet.facts import FleetFacts, plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
+from adapters.dialects.dra import DRA
 from adapters.wire.kube import Pod, full_name, gates_of, pod_ref
 from adapters.wire.records.move_plan import TargetKind
 from core.feasibility.cache import request_signature
@@ -96,6 +98,21 @@ class MoveTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class WithClaims:
+    """A plan that also moves pods with ResourceClaims, which nothing carries out.
+
+    Attributes:
+        targets: how many fit.
+        moves: how many, those of claims included.
+        claims: that move, by name; each is of one pod.
+    """
+
+    targets: int
+    moves: int
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A plan of moves, and what it is about.
 
@@ -114,6 +131,7 @@ class Planned:
         after: the same after the moves, and with the targets.
         unknown: what was not compared.
         seconds: after which the search ended; None where it ended before.
+        with_claims: what would fit beside, if claims moved too; None where no more.
     """
 
     targets: tuple[MoveTarget, ...]
@@ -130,6 +148,7 @@ class Planned:
     after: Mapping[str, NodeLedger]
     unknown: tuple[str, ...]
     seconds: float | None
+    with_claims: "WithClaims | None" = None
 
     @property
     def cost(self) -> int:
@@ -168,7 +187,18 @@ def planned(
     Raises:
         InputError: the goal names something that does not exist.
     """
-    return _Planning(fleet, found, limits, TimeLimit(seconds)).run(goal, progress)
+    time = TimeLimit(seconds)
+    made = _Planning(fleet, found, limits, time).run(goal, progress)
+    if made.complete or BY_CLAIM not in made.staying:
+        return made
+    other = _Planning(fleet, found, limits, time, claims_move=True).run(goal, iter)
+    names = {uid: each.pod for one in made.before.values() for uid, each in one.allocations.items()}
+    moved = [each.pod.request.uid for each in other.moves]
+    claims = tuple(sorted({names[uid] for uid in moved if uid not in made.holders}))
+    fit = sum(not each.reason for each in other.targets)
+    if fit <= sum(not each.reason for each in made.targets):
+        return made
+    return replace(made, with_claims=WithClaims(fit, len(moved), claims))
 
 
 class TimeLimit:
@@ -199,7 +229,13 @@ class TimeLimit:
 
 class _Planning:
     def __init__(
-        self, fleet: Fleet, found: Manifests, limits: SearchLimits, time: TimeLimit
+        self,
+        fleet: Fleet,
+        found: Manifests,
+        limits: SearchLimits,
+        time: TimeLimit,
+        *,
+        claims_move: bool = False,
     ) -> None:
         self.fleet = fleet
         self.limits = limits
@@ -215,12 +251,12 @@ class _Planning:
             ledger.node.name for ledger in self.facts.inventory if ledger.node.cards
         )
         self.before = {ledger.node.name: ledger for ledger in self.facts.inventory}
-        movable = {
+        self.movable = {
             uid: self._pod(each.pod, each.request, each.weight)
             for uid, each in self.found.movable.items()
-        }
+        } | ({each.request.uid: each for each in self._claims()} if claims_move else {})
         free = room(self.facts.nodes(), fleet.pods.values())
-        self.places = Places(Situation(self.facts.inventory, movable, free))
+        self.places = Places(Situation(self.facts.inventory, self.movable, free))
         self.plans: list[MovePlan] = []
         self.targets: list[MoveTarget] = []
         self.moves: list[Move] = []
@@ -375,7 +411,7 @@ class _Planning:
         every_node = nodes_of_pool(self.fleet, goal.pool)
         pool = every_node & self._with_cards
         served = every_node & plugin_devices(self.fleet).nodes.keys()
-        movable = self.found.movable.keys()
+        movable = self.movable.keys()
         candidates = [
             name for name in sorted(pool) if self.before[name].allocations.keys() <= movable
         ]
@@ -427,6 +463,36 @@ class _Planning:
         self.bound = plan.bound
         self.moves += plan.moves
         return plan
+
+    def _claims(self) -> Iterator[PlannedPod]:
+        """Yield the claims of one pod each that may go to any card that a ResourceSlice describes.
+
+        A slice of a card stays.
+        """
+        pods = {pod.metadata.uid: pod for pod in self.fleet.pods.values()}
+        names = self.before.keys()
+        published = [one for name in names for one in self.fleet.claims.devices.own(name)]
+        cards = frozenset(one.card for one in published if one.card and not one.profile)
+        every = [card for ledger in self.before.values() for card in ledger.node.cards]
+        dialects = frozenset(name for card in every for name in card.dialects)
+        for claim in self.fleet.claims.all():
+            pod = pods.get(claim.pods[0].uid) if len(claim.pods) == 1 else None
+            held = [
+                self.before[name].allocations[claim.uid]
+                for name in self.facts.inventory.nodes_of(claim.uid)
+            ]
+            if pod is None or hindrance(pod) or len(held) != 1 or held[0].unread is not None:
+                continue
+            if any(grant.slice is not None for grant in held[0].grants):
+                continue
+            containers = tuple(
+                ContainerRequest(str(at), 1, each.memory, None, each.compute, each.exclusive)
+                for at, each in enumerate(held[0].grants)
+            )
+            request = Request(
+                claim.uid, claim.name, DRA, containers, allow_uuids=cards, alternatives=dialects
+            )
+            yield self._pod(pod, request, OTHERS)
 
     def _pod(self, pod: Pod, request: Request, weight: int = 0) -> PlannedPod:
         names = finished(self._chooser.steps(pod)).selection

@@ -29,6 +29,9 @@ from core.requests.grant import Grant
 
 Plain = dict[str, object]
 
+NAMED = 3
+"""Claims that are named in a line."""
+
 _COLUMNS = (
     *columns("STEP", right=True),
     *columns("NAMESPACE", "POD", "FROM", "TO"),
@@ -100,6 +103,13 @@ def _lines(plan: Planned) -> Iterator[str]:
         least = f"the cheapest plan may cost {plan.bound} or more"
         least = "no plan costs less" if plan.optimal else least
         yield f"moves: {deleted}; cost {plan.cost}, {least}"
+    if plan.with_claims is not None:
+        one, every = plan.with_claims, len(plan.targets)
+        pods = "1 pod" if len(one.claims) == 1 else f"{len(one.claims)} pods"
+        names = ", ".join(one.claims[:NAMED]) + (", ..." if len(one.claims) > NAMED else "")
+        after = "1 move" if one.moves == 1 else f"{one.moves} moves"
+        fit = f"{one.targets} of {every} fit after {after} ({names})"
+        yield f"with the claims of {pods} moved as well: {fit}"
     if plan.seconds is not None:
         yield f"time: the search ended after {plan.seconds:g} s (--seconds)"
     for each in plan.gain.models:
@@ -167,6 +177,7 @@ def as_object(plan: Planned) -> Plain:
             }
             for each in plan.gain.models
         ],
+        "withClaims": msgspec.to_builtins(plan.with_claims),
         "fragmentation": _both(plan.gain.fragmentation),
         "emptyNodes": _both(plan.gain.empty),
         "staying": dict(plan.staying),

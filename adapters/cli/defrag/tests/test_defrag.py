@@ -150,6 +150,53 @@ def test_a_disruption_budget_keeps_a_pod_that_the_eviction_would_be_refused_for(
     assert "a" not in moved_pods(budget("b", 0) | change, labels=labels)
 
 
+def with_a_claim(**metadata: Any) -> list[Plain]:
+    """Two cards are wanted where a pod's claim has one; another node has a card for the claim."""
+    other = a_slice(uuid(0, "node-b"))
+    other["metadata"]["name"] = "other"
+    other["spec"] |= {"nodeName": "node-b", "pool": {"name": "node-b", "generation": 1}}
+    claim = a_claim("gpu-1")
+    claim["metadata"]["uid"] = "claim"
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
+    about = {"uid": "uid-a", "namespace": "team", **metadata}
+    return [
+        node("node-a", cards=2),
+        node("node-b", cards=1),
+        a_slice(uuid(0), uuid(1)),
+        other,
+        claim,
+        pod("a", spec={"nodeName": "node-a"}, metadata=about),
+        pod("waits", volcano(9000, 2)),
+    ]
+
+
+def test_a_plan_says_what_it_could_do_if_claims_moved() -> None:
+    things = with_a_claim(**owned())
+
+    plan = as_plain("defrag", things=things)
+
+    assert plan["spec"]["moves"] == []
+    assert plan["report"]["withClaims"] == {"targets": 1, "moves": 1, "claims": ["team/c"]}
+    assert (
+        "with the claims of 1 pod moved as well: 1 of 1 fit after 1 move (team/c)\n"
+        in command("defrag", things=things).stdout
+    )
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        with_a_claim(),
+        [*with_a_claim(**owned()), volcano_bound("b", 5000, on="node-b")],
+        [each for each in with_a_claim(**owned()) if each["metadata"]["name"] != "other"],
+        with_a_claim(**owned())[:-1],
+    ],
+)
+def test_claims_that_help_nothing_are_not_named(things: list[Plain]) -> None:
+    assert as_plain("defrag", things=things)["report"]["withClaims"] is None
+    assert "claims of" not in command("defrag", things=things).stdout
+
+
 def test_a_claim_keeps_the_pod_that_uses_it_and_its_own_cards() -> None:
     claim = a_claim("gpu-1")
     claim["metadata"]["uid"] = "claim"
