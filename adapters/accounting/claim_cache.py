@@ -19,20 +19,9 @@ from adapters.dialects.dra.devices import (
 )
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import NODE, ShadowDevice, shadows
+from adapters.wire import dra
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.dra import (
-    ClaimSpec,
-    ClaimStatus,
-    ClaimTemplate,
-    DeviceClass,
-    DeviceTaintRule,
-    ListedClaim,
-    RequestedClaim,
-    ResourceClaim,
-    ResourceSlice,
-    SliceDevice,
-)
 from adapters.wire.kube import Metadata, Pod, Unreadable
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -42,10 +31,10 @@ from core.requests.request import PodRef
 REMEMBERED = 20_000
 """Claims whose consumers are remembered."""
 
-Published = tuple[PublishedDevice, SliceDevice]
+Published = tuple[PublishedDevice, dra.SliceDevice]
 """A device as it is read, and as its slice states it."""
 
-_SPEC = Decoder(ClaimSpec)
+_SPEC = Decoder(dra.ClaimSpec)
 
 NodesChanged = Callable[[Collection[str] | None], None]
 """Called with the names of nodes whose ledger may need a repair; None for all nodes."""
@@ -64,33 +53,33 @@ class ClaimCache:
         """Begin empty: where no watch feeds it, no claim holds anything."""
         self.shadows = ShadowCache(changed)
         self._changed = changed
-        self._slices: dict[str, ResourceSlice] = {}
-        self._pools: dict[PoolName, dict[str, ResourceSlice]] = {}
+        self._slices: dict[str, dra.ResourceSlice] = {}
+        self._pools: dict[PoolName, dict[str, dra.ResourceSlice]] = {}
         self._by_name: dict[str, Claim] = {}
         self._of_node: dict[str | None, dict[str, Claim]] = {}
         self._of_pod: dict[str, dict[str, Claim]] = {}
         self._devices = Devices(())
         self._is_devices_stale = False
-        self.classes: dict[str, DeviceClass] = {}
-        self._rules: dict[str, DeviceTaintRule] = {}
+        self.classes: dict[str, dra.DeviceClass] = {}
+        self._rules: dict[str, dra.DeviceTaintRule] = {}
         self._waiting: dict[str, tuple[Metadata, bytes]] = {}
         self._templates: dict[str, tuple[Metadata, bytes]] = {}
         self.revision = 0
         self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
 
-    def put_claim(self, claim: ResourceClaim) -> None:
+    def put_claim(self, claim: dra.ResourceClaim) -> None:
         """Add or replace a claim; one without an allocation holds nothing."""
         self.shadows.put(claim)
         name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
         new = allocated(claim)
         self._put(name, new)
-        if isinstance(claim, ListedClaim) and new is None:
+        if isinstance(claim, dra.ListedClaim) and new is None:
             known, spec = self._waiting.get(name), bytes(claim.spec)
             self._waiting[name] = claim.metadata, spec
             self.revision += known is None or known[1] != spec
 
-    def put_template(self, name: str, template: ClaimTemplate) -> None:
+    def put_template(self, name: str, template: dra.ClaimTemplate) -> None:
         """Add what claims of some pods are made of, by ``namespace/name``."""
         spec = (template.spec or {}).get("spec") or {}
         self._templates[name] = template.metadata, msgspec.json.encode(spec)
@@ -137,7 +126,7 @@ class ClaimCache:
                 del self._of_pod[uid]
         self._changed(earlier.nodes)
 
-    def put_slice(self, item: ResourceSlice) -> None:
+    def put_slice(self, item: dra.ResourceSlice) -> None:
         """Add or replace a slice."""
         earlier = self._slices.get(item.metadata.name)
         if earlier is not None:
@@ -186,7 +175,7 @@ class ClaimCache:
         )
         return [flaw for flaw in flaws if flaw]
 
-    def wanted(self, pod: Pod) -> Iterator[Claim | RequestedClaim | str]:
+    def wanted(self, pod: Pod) -> Iterator[Claim | dra.RequestedClaim | str]:
         """Return the claims of a waiting pod, each once, or why it is not known what one requests.
 
         One that is not made yet has what its template states.
@@ -211,7 +200,7 @@ class ClaimCache:
                 yield f"{what} is not known"
                 continue
             try:
-                yield RequestedClaim(found[0], spec=_SPEC.decode(found[1]))
+                yield dra.RequestedClaim(found[0], spec=_SPEC.decode(found[1]))
             except UnreadableError as error:
                 yield f"{what} cannot be read: {error}"
 
@@ -226,7 +215,7 @@ class ClaimCache:
         }
         return [(each, stated[each.key]) for each in own if each.key in stated]
 
-    def put_class(self, item: DeviceClass) -> None:
+    def put_class(self, item: dra.DeviceClass) -> None:
         """Add or replace a class."""
         self.classes[item.metadata.name] = item
         self.revision += 1
@@ -236,7 +225,7 @@ class ClaimCache:
         self.classes.pop(name, None)
         self.revision += 1
 
-    def put_rule(self, item: DeviceTaintRule) -> None:
+    def put_rule(self, item: dra.DeviceTaintRule) -> None:
         """Add or replace a rule that taints devices; their cards may be anywhere."""
         earlier = self._rules.get(item.metadata.name)
         self._rules[item.metadata.name] = item
@@ -256,13 +245,13 @@ class ClaimCache:
         return next(filter(None, (keeping_away(rule.spec.taint) for rule in found)), "")
 
     @property
-    def rules(self) -> Collection[DeviceTaintRule]:
+    def rules(self) -> Collection[dra.DeviceTaintRule]:
         """The rules that taint devices."""
         return self._rules.values()
 
     def pool(
         self, driver: str, name: str, nodes: Collection[str] | None = None
-    ) -> list[ResourceSlice]:
+    ) -> list[dra.ResourceSlice]:
         """Return the slices of the newest generation of a pool, on each node.
 
         Args:
@@ -321,20 +310,20 @@ class ClaimCache:
         yield from self._of_node.get(node, {}).values()
         yield from self._of_node.get(None, {}).values()
 
-    def _leave_pool(self, item: ResourceSlice) -> None:
+    def _leave_pool(self, item: dra.ResourceSlice) -> None:
         slices = self._pools[_pool(item)]
         del slices[item.metadata.name]
         if not slices:
             del self._pools[_pool(item)]
 
-    def _slice_changed(self, *slices: ResourceSlice) -> None:
+    def _slice_changed(self, *slices: dra.ResourceSlice) -> None:
         self._is_devices_stale = True
         self.revision += 1
         nodes = {each.spec.node_name for each in slices}
         self._changed(None if None in nodes else {node for node in nodes if node})
 
 
-def _pool(item: ResourceSlice) -> PoolName:
+def _pool(item: dra.ResourceSlice) -> PoolName:
     return item.spec.driver, item.spec.pool.name
 
 
@@ -342,7 +331,7 @@ def _places(claim: Claim) -> Collection[str | None]:
     return (None,) if claim.nodes is None else claim.nodes
 
 
-_STATUS = PartialDecoder(ClaimStatus)
+_STATUS = PartialDecoder(dra.ClaimStatus)
 
 
 class KnownShadow(NamedTuple):
@@ -374,7 +363,7 @@ class ShadowCache:
         self._nodes: dict[str, str] = {}
         self._of_node: dict[str, dict[str, KnownShadow]] = {}
 
-    def put(self, claim: ResourceClaim) -> None:
+    def put(self, claim: dra.ResourceClaim) -> None:
         """Add or replace a claim; one without the label is none."""
         metadata, namespace = claim.metadata, claim.metadata.namespace or "default"
         name = f"{namespace}/{metadata.name}"

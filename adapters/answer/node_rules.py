@@ -13,22 +13,12 @@ from difflib import get_close_matches
 
 from msgspec.structs import replace
 
-from adapters.wire.kube import (
-    Affinity,
-    KubeNode,
-    NodeAffinity,
-    Pod,
-    RequiredNodeSelector,
-    SelectorRequirement,
-    Taint,
-    Toleration,
-    labels,
-)
+from adapters.wire import kube
 from core.feasibility.inventory import NodeNames
 from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Reason
 
-CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+CORDON = kube.Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """The taint that stands for ``spec.unschedulable``."""
 
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
@@ -41,12 +31,12 @@ _LONGEST = 63
 Source: kubernetes apimachinery pkg/util/validation/validation.go, LabelValueMaxLength."""
 
 
-def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
+def node_rule(pod: kube.Pod, node: kube.KubeNode) -> Reason | None:
     """Why a pod may not run on a node; None where it may. The reason has no name of a node."""
     tolerations = pod.spec.tolerations or ()
     if node.spec.unschedulable and not tolerated(CORDON, tolerations):
         return Reason("", 0, cause=Cause.UNSCHEDULABLE)
-    has = labels(node)
+    has = kube.labels(node)
     selector = pod.spec.node_selector or {}
     missing = [f"{key}={value}" for key, value in selector.items() if has.get(key) != value]
     if missing:
@@ -70,14 +60,14 @@ def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
     return None
 
 
-def required_affinity(pod: Pod) -> RequiredNodeSelector | None:
+def required_affinity(pod: kube.Pod) -> kube.RequiredNodeSelector | None:
     """Return what a pod's affinity requires of its node; None where nothing."""
     affinity = pod.spec.affinity
     of_node = None if affinity is None else affinity.node_affinity
     return None if of_node is None else of_node.required
 
 
-def untolerated(node: KubeNode, tolerations: Sequence[Toleration]) -> Taint | None:
+def untolerated(node: kube.KubeNode, tolerations: Sequence[kube.Toleration]) -> kube.Taint | None:
     """Return the first taint of a node that keeps away a pod with these tolerations."""
     for taint in node.spec.taints or ():
         if taint.effect in _KEEPS_AWAY and not tolerated(taint, tolerations):
@@ -85,7 +75,7 @@ def untolerated(node: KubeNode, tolerations: Sequence[Toleration]) -> Taint | No
     return None
 
 
-def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+def tolerated(taint: kube.Taint, tolerations: Sequence[kube.Toleration]) -> bool:
     """Whether one of the tolerations is for the taint.
 
     The operators ``Lt`` and ``Gt``, which Kubernetes has off by default, tolerate nothing.
@@ -98,13 +88,13 @@ def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
     return False
 
 
-def taint_text(taint: Taint) -> str:
+def taint_text(taint: kube.Taint) -> str:
     """Return the taint as kubectl writes it, such as ``dedicated=ml:NoSchedule``."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 
 
-def labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
+def labelled(requirement: kube.SelectorRequirement, has: Mapping[str, str]) -> bool:
     """Whether labels meet a condition; an invalid one is met by none."""
     value, values = has.get(requirement.key), requirement.values or ()
     match requirement.operator:
@@ -125,14 +115,14 @@ def labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
             return False
 
 
-def _is_named(requirement: SelectorRequirement, name: str) -> bool:
+def _is_named(requirement: kube.SelectorRequirement, name: str) -> bool:
     """Whether a node meets a condition of fields, of which it has only its name."""
     values, own = requirement.values or (), name if requirement.key == "metadata.name" else ""
     is_one = len(values) == 1 and requirement.operator in ("In", "NotIn")
     return is_one and (own == values[0]) == (requirement.operator == "In")
 
 
-def _only_node(required: RequiredNodeSelector | None) -> str | None:
+def _only_node(required: kube.RequiredNodeSelector | None) -> str | None:
     """Return the name of the node besides which none meets an affinity; None where not stated."""
     terms = () if required is None else required.node_selector_terms or ()
     for each in (terms[0].match_fields or ()) if len(terms) == 1 else ():
@@ -170,7 +160,7 @@ class NodeChoice:
     excluded: NodeReasons
 
 
-NOWHERE = Affinity(NodeAffinity(RequiredNodeSelector()))
+NOWHERE = kube.Affinity(kube.NodeAffinity(kube.RequiredNodeSelector()))
 """An affinity that no node meets."""
 
 
@@ -181,11 +171,11 @@ class NodeChooser:
     name, as pods of a DaemonSet do, and have the same constraints otherwise.
     """
 
-    def __init__(self, nodes: Mapping[str, KubeNode]) -> None:
+    def __init__(self, nodes: Mapping[str, kube.KubeNode]) -> None:
         self._nodes = nodes
         self._known: dict[Hashable, NodeChoice] = {}
 
-    def steps(self, pod: Pod) -> Generator[None, None, NodeChoice]:
+    def steps(self, pod: kube.Pod) -> Generator[None, None, NodeChoice]:
         """Return the candidates of a pod; it pauses after every ``STEP`` nodes."""
         name = _only_node(required_affinity(pod))
         if name is None:
@@ -200,7 +190,7 @@ class NodeChooser:
             return NodeChoice(NodeNames((name,)), others)
         return NodeChoice(choice.selection, others.followed_by(NodeReasons.of({name: reason})))
 
-    def _compared(self, pod: Pod) -> Generator[None, None, NodeChoice]:
+    def _compared(self, pod: kube.Pod) -> Generator[None, None, NodeChoice]:
         spec = pod.spec
         selector = tuple(sorted((spec.node_selector or {}).items()))
         key = (selector, required_affinity(pod), spec.tolerations)
@@ -244,11 +234,11 @@ class NodeLabels:
 
     def __init__(self) -> None:
         self.values: dict[str, dict[str, None]] = {}
-        self.taints: dict[Taint, None] = {}
+        self.taints: dict[kube.Taint, None] = {}
 
-    def add(self, node: KubeNode) -> None:
+    def add(self, node: kube.KubeNode) -> None:
         """Know the labels and taints of one more node."""
-        for key, value in labels(node).items():
+        for key, value in kube.labels(node).items():
             known = self.values.setdefault(key, {})
             if len(known) < VALUES:
                 known[value] = None
@@ -256,7 +246,7 @@ class NodeLabels:
             self.taints[taint] = None
 
 
-def label_advice(pod: Pod, known: NodeLabels) -> tuple[str, ...]:
+def label_advice(pod: kube.Pod, known: NodeLabels) -> tuple[str, ...]:
     """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none.
 
     About labels of nodes that the pod's selector and its required affinity ask for, and about

@@ -33,21 +33,7 @@ from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.watch.object_tracker import Identity
-from adapters.mover.plans import (
-    TAKEOVER,
-    Ask,
-    Evict,
-    Leave,
-    MoverBounds,
-    MoverState,
-    PastEviction,
-    PlanCache,
-    ReportEvicted,
-    Stop,
-    Wait,
-    decide,
-    with_entry,
-)
+from adapters.mover import plans
 from adapters.wire.records.move_plan import (
     KnownPlan,
     MovePhase,
@@ -87,16 +73,16 @@ class MoverSettings:
     """
 
     name: str
-    bounds: MoverBounds
+    bounds: plans.MoverBounds
     every: float = 2.0
-    takeover: float = TAKEOVER
+    takeover: float = plans.TAKEOVER
 
 
 @dataclass(eq=False, slots=True)
 class Mover:
     """Acts on the plans that a watch fills; the clock is theirs, in monotonic seconds."""
 
-    _plans: PlanCache
+    _plans: plans.PlanCache
     _client: MovePlanClient
     _evictions: PodClient
     _events: EventRecorder
@@ -144,7 +130,7 @@ class Mover:
         if plan is None:
             return
         settings = self._settings
-        state = MoverState(
+        state = plans.MoverState(
             settings.name,
             settings.bounds,
             self._plans.evictions(now),
@@ -153,22 +139,22 @@ class Mover:
             settings.takeover,
         )
         try:
-            match decide(plan, state):
-                case Ask():
+            match plans.decide(plan, state):
+                case plans.Ask():
                     await self._ask(plan)
-                case Evict(step, move):
+                case plans.Evict(step, move):
                     await self._evict(plan, step, move)
-                case ReportEvicted(step, evicted_at):
+                case plans.ReportEvicted(step, evicted_at):
                     await self._report(plan, step, evicted_at)
-                case Wait(reason):
+                case plans.Wait(reason):
                     # Written at once, and then as a sign of life.
                     if not plan.status.reason or self._clock() - plan.seen >= _SIGN_OF_LIFE:
                         await self._write(plan, phase=plan.status.phase, reason=reason)
                         step = plan.status.step
                         self._log.info("plan.waits", plan=name, step=step, reason=reason)
-                case Stop(reason):
+                case plans.Stop(reason):
                     await self._stop(plan, reason)
-                case Leave(mover):
+                case plans.Leave(mover):
                     self._log.debug("order.left", plan=name, mover=mover)
                 case None:
                     pass
@@ -205,7 +191,7 @@ class Mover:
             # the service gives up on an eviction that fails for long.
             updated_at = plan.status.updated_at
         else:
-            steps = with_entry(plan.status, MoveStep(step, begun_at=_now(), mover=name))
+            steps = plans.with_entry(plan.status, MoveStep(step, begun_at=_now(), mover=name))
         phase = MovePhase.EVICT
         plan = await self._write(plan, phase=phase, reason="", steps=steps, updated_at=updated_at)
         if self._clock() - began > _FRESH:
@@ -218,7 +204,7 @@ class Mover:
             await self._refused(plan, step, move, error)
             return
         at = timestamps.now()
-        self._plans.evicted(PastEviction(plan.uid, step, move.namespace, at, done=True))
+        self._plans.evicted(plans.PastEviction(plan.uid, step, move.namespace, at, done=True))
         self._log.info(
             "pod.evicted" if was_there else "pod.gone",
             plan=plan.name,
@@ -235,7 +221,7 @@ class Mover:
     async def _report(self, plan: KnownPlan, step: int, evicted_at: str) -> None:
         entries = [each for each in plan.status.steps if each.step == step] or [MoveStep(step)]
         entry = replace(entries[-1], evicted_at=evicted_at)
-        steps = with_entry(plan.status, entry)
+        steps = plans.with_entry(plan.status, entry)
         await self._write(plan, phase=MovePhase.EVICTED, reason="", steps=steps)
 
     async def _refused(

@@ -9,17 +9,7 @@ from datetime import datetime, timedelta
 from adapters.cluster.api import timestamps
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.wire.kube import Unreadable
-from adapters.wire.records.move_plan import (
-    KnownPlan,
-    MovePhase,
-    MovePlanObject,
-    MovePlanRecordError,
-    MovePlanStatus,
-    MoveStep,
-    PlannedMove,
-    read_spec,
-    read_status,
-)
+from adapters.wire.records import move_plan
 
 HOUR = timedelta(hours=1)
 """How long an eviction counts."""
@@ -61,19 +51,21 @@ class PlanCache:
 
     _report: Callable[[str, str], None]
     clock: Callable[[], float] = time.monotonic
-    plans: dict[str, KnownPlan] = field(default_factory=dict)
+    plans: dict[str, move_plan.KnownPlan] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _listed: dict[str, tuple[PastEviction, ...]] = field(default_factory=dict)
     _own: dict[tuple[str, int], PastEviction] = field(default_factory=dict)
 
-    def on_update(self, thing: MovePlanObject) -> None:
+    def on_update(self, thing: move_plan.MovePlanObject) -> None:
         """Take a plan that was added or changed."""
         name = thing.metadata.name
         self.plans.pop(name, None)
         self.changed.set()
         try:
-            plan = KnownPlan(thing, read_spec(thing), read_status(thing), self.clock())
-        except MovePlanRecordError as error:
+            plan = move_plan.KnownPlan(
+                thing, move_plan.read_spec(thing), move_plan.read_status(thing), self.clock()
+            )
+        except move_plan.MovePlanRecordError as error:
             self._report(name, str(error))
             return
         moves = plan.spec.moves
@@ -131,7 +123,7 @@ class Evict:
     """Take the order, then evict the pod of a move; ``step`` is the number of the move."""
 
     step: int
-    move: PlannedMove
+    move: move_plan.PlannedMove
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +192,11 @@ class MoverState:
     takeover: float = TAKEOVER
 
 
-def decide(plan: KnownPlan, state: MoverState) -> Decision | None:
+def decide(plan: move_plan.KnownPlan, state: MoverState) -> Decision | None:
     """Decide what to do about a plan; None where the service acts, or it has ended."""
-    if plan.status.phase is MovePhase.HELD:
+    if plan.status.phase is move_plan.MovePhase.HELD:
         return Ask()
-    if plan.status.phase is not MovePhase.EVICT:
+    if plan.status.phase is not move_plan.MovePhase.EVICT:
         return None
     step, moves = plan.status.step, plan.spec.moves
     if not 1 <= step <= len(moves):
@@ -248,7 +240,9 @@ def reason_to_wait(
     return ""
 
 
-def with_entry(status: MovePlanStatus, entry: MoveStep) -> tuple[MoveStep, ...]:
+def with_entry(
+    status: move_plan.MovePlanStatus, entry: move_plan.MoveStep
+) -> tuple[move_plan.MoveStep, ...]:
     """Return the steps with this entry, in order and in place of any other of its number."""
     others = (each for each in status.steps if each.step != entry.step)
     return tuple(sorted((*others, entry), key=lambda each: each.step))

@@ -18,18 +18,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.api.paths import NODE_LEDGERS, SHARE_QUOTAS
 from adapters.cluster.watch.object_tracker import EventHandler, Identity
-from adapters.stores.store import (
-    Change,
-    Conflict,
-    Decode,
-    Stored,
-    StoredQuota,
-    StoreError,
-    changes_of,
-    kept,
-    stored_of,
-    stored_quota,
-)
+from adapters.stores import store
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Unreadable
@@ -85,8 +74,8 @@ class PendingUpdate(NamedTuple):
     recreated: bool = False
 
     def read(
-        self, node: str, decode: Decode = decode, own: Stored | None = None
-    ) -> tuple[Change, ...]:
+        self, node: str, decode: store.Decode = decode, own: store.Stored | None = None
+    ) -> tuple[store.Change, ...]:
         """Return the changes for the reader.
 
         Args:
@@ -97,10 +86,10 @@ class PendingUpdate(NamedTuple):
         if self.object is not None:
             version = self.object.metadata.resource_version
             if own is not None and own.version == version and not self.recreated:
-                return (Change(node, own),)
+                return (store.Change(node, own),)
             spec, recreated = self.object.spec, self.recreated
-            return changes_of(node, version, spec, recreated=recreated, decode=decode)
-        return (Change(node, None, self.problem),)
+            return store.changes_of(node, version, spec, recreated=recreated, decode=decode)
+        return (store.Change(node, None, self.problem),)
 
 
 class Inbox:
@@ -145,21 +134,21 @@ class KubernetesStore:
         self._api = api
         self._watch = watch
         self._inbox = Inbox()
-        self._unreadable: list[Change] = []
-        self._own: dict[str, Stored] = {}
+        self._unreadable: list[store.Change] = []
+        self._own: dict[str, store.Stored] = {}
         self._reader = LedgerReader()
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def load(self) -> Mapping[str, Stored]:
+    async def load(self) -> Mapping[str, store.Stored]:
         """Implement ``Store.load``; waits for the server without a time limit."""
         await self._stop()
         inbox = self._begin()
         await self._wait(inbox.synced)
-        stored: dict[str, Stored] = {}
+        stored: dict[str, store.Stored] = {}
         self._unreadable = []
         updates, inbox.updates = inbox.updates, {}
-        with kept():
+        with store.kept():
             for count, (node, update) in enumerate(updates.items(), start=1):
                 for change in update.read(node):
                     if change.stored is not None:
@@ -170,13 +159,13 @@ class KubernetesStore:
                     await asyncio.sleep(0)
         return stored
 
-    async def read(self, node: str) -> Stored | None:
+    async def read(self, node: str) -> store.Stored | None:
         """Implement ``Store.read``."""
         item = await self._get(node)
         if item is None:
             return None
         version = item.metadata.resource_version
-        return stored_of(node, version, item.spec, self._reader.read)
+        return store.stored_of(node, version, item.spec, self._reader.read)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """Implement ``Store.write``."""
@@ -204,7 +193,7 @@ class KubernetesStore:
                 return newest.metadata.resource_version
             version = _WRITTEN.decode(answer).metadata.resource_version
         if all(one.state is AllocationState.COMMITTED for one in ledger.allocations.values()):
-            self._own[node] = Stored(ledger, version)
+            self._own[node] = store.Stored(ledger, version)
         return version
 
     async def delete(self, node: str, expected: str) -> None:
@@ -217,7 +206,7 @@ class KubernetesStore:
         with _answered(f"the ledger of {node}", CONFLICT, NOT_FOUND):
             await self._api.delete(NODE_LEDGERS.path(node), msgspec.json.encode(options))
 
-    async def changes(self) -> AsyncGenerator[Change, None]:
+    async def changes(self) -> AsyncGenerator[store.Change, None]:
         """Implement ``Store.changes``."""
         if self._watching is None and not self._closed:
             self._begin()
@@ -274,7 +263,7 @@ class KubernetesStore:
         finally:
             waiting.cancel()
         if watching.done() and not watching.cancelled():
-            raise StoreError("the watch of the ledgers has ended") from watching.exception()
+            raise store.StoreError("the watch of the ledgers has ended") from watching.exception()
 
 
 @contextmanager
@@ -284,10 +273,10 @@ def _answered(what: str, *rejected: int) -> Iterator[None]:
         yield
     except ClusterError as error:
         if error.status in rejected:
-            raise Conflict(f"{what} was changed by another writer") from error
-        raise StoreError(f"{what}: {error}") from error
+            raise store.Conflict(f"{what} was changed by another writer") from error
+        raise store.StoreError(f"{what}: {error}") from error
     except UnreadableError as error:
-        raise StoreError(f"{what}: the answer cannot be read: {error}") from error
+        raise store.StoreError(f"{what}: the answer cannot be read: {error}") from error
 
 
 class KubernetesQuotas:
@@ -296,18 +285,18 @@ class KubernetesQuotas:
     def __init__(self, api: KubeClient) -> None:
         self._api = api
 
-    async def read(self, namespace: str) -> StoredQuota | None:
+    async def read(self, namespace: str) -> store.StoredQuota | None:
         """Implement ``QuotaStore.read``."""
         with _answered(f"the quota of {namespace}"):
             answer = await self._api.find(SHARE_QUOTAS.path(NAME, namespace))
-        return None if answer is None else stored_quota(_quota(namespace, answer))
+        return None if answer is None else store.stored_quota(_quota(namespace, answer))
 
-    async def create(self, namespace: str) -> StoredQuota:
+    async def create(self, namespace: str) -> store.StoredQuota:
         """Implement ``QuotaStore.create``."""
         path = SHARE_QUOTAS.collection(namespace)
         with _answered(f"the quota of {namespace}", CONFLICT):
             answer = await self._api.create(path, write_new(namespace))
-        return stored_quota(_quota(namespace, answer))
+        return store.stored_quota(_quota(namespace, answer))
 
     async def write(self, quota: Quota, expected: str) -> str:
         """Implement ``QuotaStore.write``."""

@@ -14,20 +14,14 @@ from enum import Enum
 
 from msgspec import Struct
 
-from adapters.agent.nri import messages, ttrpc
-from adapters.agent.nri.model import (
-    PLUGIN_SERVICE,
-    RUNTIME_SERVICE,
-    Adjustment,
-    NriContainer,
-    NriEvent,
-    NriEventMask,
-    PodSandbox,
-    RuntimeInfo,
-)
+from adapters.agent.nri import messages, model, ttrpc
 from adapters.agent.nri.protobuf import ProtobufError
 
-EVENTS = NriEventMask.CREATE_CONTAINER | NriEventMask.STOP_CONTAINER | NriEventMask.REMOVE_CONTAINER
+EVENTS = (
+    model.NriEventMask.CREATE_CONTAINER
+    | model.NriEventMask.STOP_CONTAINER
+    | model.NriEventMask.REMOVE_CONTAINER
+)
 
 REGISTRATION_TIMEOUT = 15_000_000_000
 """Nanoseconds until a registration fails: the runtime registers one plugin after the other."""
@@ -116,7 +110,7 @@ class RegistrationRejected(Struct, frozen=True):
 class Configured(Struct, frozen=True):
     """The runtime has identified itself."""
 
-    runtime: RuntimeInfo
+    runtime: model.RuntimeInfo
 
 
 class Synchronized(Struct, frozen=True):
@@ -126,8 +120,8 @@ class Synchronized(Struct, frozen=True):
         timeout: nanoseconds within which the answer had to be sent; 0 where the runtime set none.
     """
 
-    pods: tuple[PodSandbox, ...]
-    containers: tuple[NriContainer, ...]
+    pods: tuple[model.PodSandbox, ...]
+    containers: tuple[model.NriContainer, ...]
     timeout: int = 0
 
 
@@ -139,8 +133,8 @@ class Creating(Struct, frozen=True):
     """
 
     stream: int
-    pod: PodSandbox
-    container: NriContainer
+    pod: model.PodSandbox
+    container: model.NriContainer
     timeout: int = 0
 
 
@@ -151,15 +145,15 @@ class Stopped(Struct, frozen=True):
     nri_api_linux.go, UndoCreateContainer).
     """
 
-    pod: PodSandbox
-    container: NriContainer
+    pod: model.PodSandbox
+    container: model.NriContainer
 
 
 class Removed(Struct, frozen=True):
     """The runtime has removed a container."""
 
-    pod: PodSandbox
-    container: NriContainer
+    pod: model.PodSandbox
+    container: model.NriContainer
 
 
 ContainerEvent = Synchronized | Creating | Stopped | Removed
@@ -195,8 +189,8 @@ class Session:
     _mux: ttrpc.Mux = field(default_factory=ttrpc.Mux)
     _calls: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
     _answers: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
-    _pods: list[PodSandbox] = field(default_factory=list[PodSandbox])
-    _containers: list[NriContainer] = field(default_factory=list[NriContainer])
+    _pods: list[model.PodSandbox] = field(default_factory=list[model.PodSandbox])
+    _containers: list[model.NriContainer] = field(default_factory=list[model.NriContainer])
     _unanswered: set[int] = field(default_factory=set[int])
 
     def register(self) -> bytes:
@@ -207,7 +201,7 @@ class Session:
         """
         self._advance("RegisterPlugin")
         request = ttrpc.RpcRequest(
-            RUNTIME_SERVICE,
+            model.RUNTIME_SERVICE,
             "RegisterPlugin",
             messages.encode_register(self.name, self.index),
             REGISTRATION_TIMEOUT,
@@ -244,7 +238,7 @@ class Session:
                             events.append(RegistrationRejected(reason))
         return FeedResult(b"".join(out), tuple(events))
 
-    def reply(self, stream: int, adjustment: Adjustment) -> bytes:
+    def reply(self, stream: int, adjustment: model.Adjustment) -> bytes:
         """Return the answer to ``Creating``; empty where the stream is answered already.
 
         An adjustment that is too large for the runtime is answered as an error.
@@ -270,7 +264,7 @@ class Session:
         event: SessionEvent | None = None
         try:
             request = ttrpc.decode_request(message.data)
-            own = request.service == PLUGIN_SERVICE
+            own = request.service == model.PLUGIN_SERVICE
             if not own or request.method not in CALLS:
                 problem = f"not implemented: {request.method if own else request.service}"
                 return _answer(stream, b"", ttrpc.UNIMPLEMENTED, problem), ()
@@ -299,7 +293,7 @@ class Session:
                         self._pods, self._containers = [], []
                 case "StateChange":
                     kind, pod, container = messages.decode_state_change(request.payload)
-                    if kind == NriEvent.REMOVE_CONTAINER:
+                    if kind == model.NriEvent.REMOVE_CONTAINER:
                         event = Removed(pod, container)
                 case "StopContainer":
                     event = Stopped(*messages.decode_pod_and_container(request.payload))

@@ -20,18 +20,8 @@ from adapters.dialects.dra import DRA
 from adapters.dialects.formats.gpu_fractions import RESERVES, UNKNOWN_PART
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.unread_keys import SHARERS
+from adapters.repairs import repairs
 from adapters.repairs.plan import drift
-from adapters.repairs.repairs import (
-    Adopt,
-    Allocate,
-    Annotate,
-    Describe,
-    Keep,
-    Mirror,
-    Recount,
-    Release,
-    Repair,
-)
 from adapters.wire.agent_report import NodeReport, short
 from adapters.wire.kube import annotations, full_name
 from adapters.wire.quantity import QuantityError, parse
@@ -250,21 +240,21 @@ def _of_problem(state: NodeState, problem: Problem) -> Finding:
     )
 
 
-def _of_repair(node: str, repair: Repair) -> Finding | None:
+def _of_repair(node: str, repair: repairs.Repair) -> Finding | None:
     match repair:
-        case Describe():
+        case repairs.Describe():
             text = "its NodeLedger has other cards than the node's annotations and Device"
             return Finding(RULES["ledger-describes-other-cards"], text, node=node)
-        case Adopt(allocation):
+        case repairs.Adopt(allocation):
             rule, text = "pod-not-in-ledger", "has cards that the NodeLedger does not know"
-        case Release(allocation, why):
+        case repairs.Release(allocation, why):
             rule, text = "allocation-without-pod", f"is in the NodeLedger, but {why.value}"
-        case Allocate(allocation):
+        case repairs.Allocate(allocation):
             text = "was bound while the service was away, and waits for its cards"
             rule = "bound-without-cards"
-        case Keep() | Mirror() | Recount():
+        case repairs.Keep() | repairs.Mirror() | repairs.Recount():
             return None
-        case Annotate(pod):
+        case repairs.Annotate(pod):
             text = "its annotations name other cards than the NodeLedger, which will repair them"
             return Finding(RULES["record-differs-from-ledger"], text, node=node, pod=full_name(pod))
     return Finding(RULES[rule], text, node=node, pod=allocation.pod)

@@ -9,18 +9,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from adapters.cli.configure.options import Scheduler
-from adapters.cli.doctor.objects import (
-    Definition,
-    KubeService,
-    LedgerState,
-    NetworkPolicy,
-    ProgramContainer,
-    ProgramController,
-    ProgramNode,
-    ProgramPod,
-    WebhookConfiguration,
-    labels,
-)
+from adapters.cli.doctor import objects
 from adapters.cli.input.document import load_yaml
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
@@ -138,17 +127,17 @@ class Observed:
     now: int
     version: str = ""
     unreadable: dict[str, str] = field(default_factory=dict)
-    pods: tuple[ProgramPod, ...] = ()
-    nodes: tuple[ProgramNode, ...] = ()
+    pods: tuple[objects.ProgramPod, ...] = ()
+    nodes: tuple[objects.ProgramNode, ...] = ()
     namespaces: tuple[TypeMeta, ...] = ()
-    services: tuple[KubeService, ...] = ()
-    deployments: tuple[ProgramController, ...] = ()
-    daemon_sets: tuple[ProgramController, ...] = ()
-    webhooks: tuple[WebhookConfiguration, ...] = ()
-    network_policies: tuple[NetworkPolicy, ...] = ()
-    ledgers: tuple[LedgerState, ...] = ()
+    services: tuple[objects.KubeService, ...] = ()
+    deployments: tuple[objects.ProgramController, ...] = ()
+    daemon_sets: tuple[objects.ProgramController, ...] = ()
+    webhooks: tuple[objects.WebhookConfiguration, ...] = ()
+    network_policies: tuple[objects.NetworkPolicy, ...] = ()
+    ledgers: tuple[objects.LedgerState, ...] = ()
     devices: tuple[DeviceObject, ...] = ()
-    definition: Definition | None = None
+    definition: objects.Definition | None = None
     device_classes: tuple[DeviceClass, ...] | None = None
     settings: tuple[ConfigMap, ...] = ()
     labelled: tuple[ConfigMap, ...] = ()
@@ -167,7 +156,7 @@ class Observed:
         """Whether an installation reads ResourceClaims."""
         return any(each.reads_claims for each in self.releases())
 
-    def agents(self) -> list[ProgramController]:
+    def agents(self) -> list[objects.ProgramController]:
         """DaemonSets of the node agent."""
         return [each for each in self.daemon_sets if _is(each, AGENT)]
 
@@ -179,7 +168,7 @@ class Observed:
         named = [frozenset(map(str, each)) for each in found if isinstance(each, list)]
         return frozenset.intersection(*named) if named else None
 
-    def _release(self, deployment: ProgramController) -> Installation:
+    def _release(self, deployment: objects.ProgramController) -> Installation:
         meta = deployment.metadata
         found = self.config_maps.get((meta.namespace, meta.name))
         settings = settings_of(found, "sidecar.yaml")
@@ -193,8 +182,8 @@ class Observed:
         )
 
 
-def _is(workload: ProgramController, component: str) -> bool:
-    found = labels(workload)
+def _is(workload: objects.ProgramController, component: str) -> bool:
+    found = objects.labels(workload)
     if COMPONENT in found:
         return found[COMPONENT] == component
     runs = {each.image_name for each in workload.spec.template.spec.containers}
@@ -241,12 +230,12 @@ class SchedulerPod(NamedTuple):
     """
 
     scheduler: Scheduler
-    pod: ProgramPod
+    pod: objects.ProgramPod
     file: str
     source: ConfigMapKey | None
 
 
-def scheduler_pods(pods: Iterable[ProgramPod]) -> Iterator[SchedulerPod]:
+def scheduler_pods(pods: Iterable[objects.ProgramPod]) -> Iterator[SchedulerPod]:
     """Return the schedulers that run, in the order of the pods."""
     for pod in pods:
         for container in pod.spec.containers:
@@ -266,7 +255,9 @@ def _option(words: list[str], flag: str) -> str:
     return ""
 
 
-def _source(pod: ProgramPod, container: ProgramContainer, file: str) -> ConfigMapKey | None:
+def _source(
+    pod: objects.ProgramPod, container: objects.ProgramContainer, file: str
+) -> ConfigMapKey | None:
     for mount in container.volume_mounts or ():
         try:
             below = PurePosixPath(file).relative_to(mount.mount_path)

@@ -7,15 +7,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from adapters.cli.configure.command import configure, is_alone, own_url
 from adapters.cli.configure.options import SHARES, ConfigureOptions, Scheduler
+from adapters.cli.doctor import objects
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, error, ok, warning
-from adapters.cli.doctor.objects import (
-    KubeService,
-    NetworkPolicy,
-    Peer,
-    ProgramPod,
-    labels,
-    selects,
-)
+from adapters.cli.doctor.objects import labels
 from adapters.cli.doctor.observed import Observed, SchedulerPod, scheduler_pods
 from adapters.cli.input.source import InputError, Source
 
@@ -137,7 +131,7 @@ def _scheduler(seen: Observed, found: SchedulerPod) -> Iterator[CheckResult]:
             yield ok("schedulers", f"{who} asks Dragoman at {urlsplit(url).netloc}")
 
 
-def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | None:
+def _unreachable(seen: Observed, pod: objects.ProgramPod, url: str) -> CheckResult | None:
     """Return what keeps a pod from an address, as far as objects show it; None for nothing."""
     address = urlsplit(url)
     host = address.hostname or ""
@@ -183,7 +177,7 @@ def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | Non
 
 
 def _port(
-    seen: Observed, pod: ProgramPod, service: KubeService, address: SplitResult
+    seen: Observed, pod: objects.ProgramPod, service: objects.KubeService, address: SplitResult
 ) -> CheckResult | None:
     """Return what keeps a pod from a port of a Service: there is none, or policies close it."""
     port = address.port or (443 if address.scheme == "https" else 80)
@@ -237,7 +231,7 @@ class Caller(NamedTuple):
 
 
 def closing(
-    policies: Iterable[NetworkPolicy],
+    policies: Iterable[objects.NetworkPolicy],
     namespace: str,
     called: Mapping[str, str],
     ports: Iterable[int | str],
@@ -254,7 +248,7 @@ def closing(
         for each in policies
         if each.metadata.namespace == namespace
         and "Ingress" in (each.spec.policy_types or ("Ingress",))
-        and selects(each.spec.pod_selector, called)
+        and objects.selects(each.spec.pod_selector, called)
     ]
     open_ports = {None, *ports}
     for rule in (rule for each in selecting for rule in each.spec.ingress or ()):
@@ -266,7 +260,7 @@ def closing(
     return sorted(each.metadata.name for each in selecting)
 
 
-def _is_peer(peer: Peer, namespace: str, caller: Caller) -> bool:
+def _is_peer(peer: objects.Peer, namespace: str, caller: Caller) -> bool:
     if peer.ip_block is not None:
         outside = peer.ip_block.without or ()
         return any(
@@ -278,7 +272,7 @@ def _is_peer(peer: Peer, namespace: str, caller: Caller) -> bool:
         return False
     if peer.namespace_selector is None and caller.namespace != namespace:
         return False
-    return selects(peer.namespace_selector, caller.namespace_labels) and selects(
+    return objects.selects(peer.namespace_selector, caller.namespace_labels) and objects.selects(
         peer.pod_selector, caller.labels
     )
 

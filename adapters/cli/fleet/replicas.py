@@ -11,20 +11,7 @@ from adapters.cli.input.source import InputError
 from adapters.cli.input.workload import PodRole, Workload
 from adapters.dialects.gangs import PLUGINS, TASK
 from adapters.dialects.volcano.keys import GROUP_NAMES
-from adapters.wire.kube import (
-    Affinity,
-    KubeNode,
-    Metadata,
-    NodeAffinity,
-    NodeSelectorTerm,
-    OwnerReference,
-    Pod,
-    PodSpec,
-    RequiredNodeSelector,
-    SelectorRequirement,
-    Toleration,
-    WorkloadRef,
-)
+from adapters.wire import kube
 from adapters.wire.kube_policy import PodGroupObject, PodGroupSpec
 from core.requests.gang import GangApi, GangRef
 
@@ -40,7 +27,7 @@ _OWNER_LABELS = {
 """Labels with the name of a workload whose pods other objects own."""
 
 _TOLERATED = tuple(
-    Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
+    kube.Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
     for key, effect in (
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
@@ -62,8 +49,8 @@ VOLCANO = "volcano"
 
 
 def add_replicas(
-    found: Manifests, nodes: Sequence[KubeNode], running: Mapping[str, Pod] | None = None
-) -> dict[WorkloadRef, str]:
+    found: Manifests, nodes: Sequence[kube.KubeNode], running: Mapping[str, kube.Pod] | None = None
+) -> dict[kube.WorkloadRef, str]:
     """Add the pods of workloads to the pods of the input, after these, and the gangs of the pods.
 
     A workload makes none where one of its pods exists, or what owns it makes them; nor does one of
@@ -80,7 +67,7 @@ def add_replicas(
     Raises:
         InputError: a workload cannot be read, or has pods that exist elsewhere.
     """
-    known: dict[WorkloadRef, Workload] = {}
+    known: dict[kube.WorkloadRef, Workload] = {}
     for workload in found.workloads:
         first = known.setdefault(workload.ref, workload)
         if first is not workload and first.group == workload.group:
@@ -114,7 +101,7 @@ def add_replicas(
     return pod_of
 
 
-def _prefixes(ref: WorkloadRef) -> Iterator[str]:
+def _prefixes(ref: kube.WorkloadRef) -> Iterator[str]:
     """Yield what the names of its pods begin with, where other pods have those of its own."""
     name = f"{ref.name}-{ref.kind.lower()}"
     yield name
@@ -122,19 +109,19 @@ def _prefixes(ref: WorkloadRef) -> Iterator[str]:
 
 
 def _owners(
-    pods: Mapping[str, Pod], known: Mapping[WorkloadRef, Workload]
-) -> dict[WorkloadRef, str]:
+    pods: Mapping[str, kube.Pod], known: Mapping[kube.WorkloadRef, Workload]
+) -> dict[kube.WorkloadRef, str]:
     """Return what has pods, each with one of them: one that waits, if any."""
-    found: dict[WorkloadRef, str] = {}
+    found: dict[kube.WorkloadRef, str] = {}
     for full, pod in sorted(pods.items(), key=lambda each: bool(each[1].spec.node_name)):
         namespace, marked = full.partition("/")[0], pod.metadata.labels or {}
         owners = [
-            WorkloadRef(kind, namespace, marked[label])
+            kube.WorkloadRef(kind, namespace, marked[label])
             for label, kind in _OWNER_LABELS.items()
             if label in marked
         ]
         for owner in pod.metadata.owner_references or ():
-            above = WorkloadRef(owner.kind, namespace, owner.name)
+            above = kube.WorkloadRef(owner.kind, namespace, owner.name)
             owners.append(above)
             # the names that the controllers of Deployments and CronJobs give
             name, _, end = owner.name.rpartition("-")
@@ -142,9 +129,9 @@ def _owners(
             is_minute = owner.kind == "Job" and end.isdigit() and len(end) >= _MINUTE
             if above not in known and (is_hash or is_minute):
                 kind = "Deployment" if is_hash else "CronJob"
-                owners.append(WorkloadRef(kind, namespace, name))
+                owners.append(kube.WorkloadRef(kind, namespace, name))
         for each in owners:
-            ref: WorkloadRef | None = each
+            ref: kube.WorkloadRef | None = each
             while ref is not None and ref not in found:
                 found[ref] = full
                 ref = known[ref].owner if ref in known else None
@@ -170,7 +157,7 @@ def _gang(workload: Workload, roles: Sequence[PodRole]) -> tuple[GangApi, PodGro
     return api, PodGroupSpec(min_member=workload.number(place, "minAvailable", total))
 
 
-def _marked(meta: Metadata, api: GangApi, group: str, task: str) -> Metadata:
+def _marked(meta: kube.Metadata, api: GangApi, group: str, task: str) -> kube.Metadata:
     """Return the metadata of a pod that is in a gang."""
     if api is GangApi.SCHEDULER_PLUGINS:
         return msgspec.structs.replace(meta, labels={**(meta.labels or {}), PLUGINS: group})
@@ -179,14 +166,16 @@ def _marked(meta: Metadata, api: GangApi, group: str, task: str) -> Metadata:
 
 
 def _made(
-    workload: Workload, prefix: str, nodes: Sequence[KubeNode]
-) -> tuple[dict[str, Pod], dict[GangRef, PodGroupObject]]:
+    workload: Workload, prefix: str, nodes: Sequence[kube.KubeNode]
+) -> tuple[dict[str, kube.Pod], dict[GangRef, PodGroupObject]]:
     """Return the pods of a workload by ``namespace/name``, and the objects of their gangs."""
     kind, namespace, name = workload.ref
     roles = workload.roles()
     gang = _gang(workload, roles)
-    owner = OwnerReference(_MADE_BY.get(kind, kind), name, workload.metadata.uid, controller=True)
-    pods: dict[str, Pod] = {}
+    owner = kube.OwnerReference(
+        _MADE_BY.get(kind, kind), name, workload.metadata.uid, controller=True
+    )
+    pods: dict[str, kube.Pod] = {}
     groups: dict[GangRef, PodGroupObject] = {}
     for role in roles:
         meta = msgspec.structs.replace(
@@ -196,7 +185,7 @@ def _made(
         if workload.is_volcanos and not spec.scheduler_name:
             chosen = str(workload.spec.get("schedulerName") or VOLCANO)
             spec = msgspec.structs.replace(spec, scheduler_name=chosen)
-        specs: Iterable[PodSpec] = repeat(spec, role.count)
+        specs: Iterable[kube.PodSpec] = repeat(spec, role.count)
         if kind == "DaemonSet":
             specs = _of_nodes(role.template, nodes)
         for number, each in enumerate(specs):
@@ -205,7 +194,7 @@ def _made(
             if gang is not None:
                 group = f"{name}-{number // role.in_group}" if role.in_group else name
                 groups[GangRef(gang[0], namespace, group)] = PodGroupObject(
-                    Metadata(name=group, namespace=namespace), gang[1]
+                    kube.Metadata(name=group, namespace=namespace), gang[1]
                 )
                 one = _marked(one, gang[0], group, role.name)
             pods[f"{namespace}/{one.name}"] = msgspec.structs.replace(
@@ -214,7 +203,7 @@ def _made(
     return pods, groups
 
 
-def _of_nodes(template: Pod, nodes: Sequence[KubeNode]) -> Iterator[PodSpec]:
+def _of_nodes(template: kube.Pod, nodes: Sequence[kube.KubeNode]) -> Iterator[kube.PodSpec]:
     """Yield the spec of a DaemonSet's pod for each node on which it runs one.
 
     Source: kubernetes pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod, and
@@ -225,7 +214,7 @@ def _of_nodes(template: Pod, nodes: Sequence[KubeNode]) -> Iterator[PodSpec]:
     pod = msgspec.structs.replace(template, spec=spec)
     for node in nodes:
         if node_rule(pod, node) is None:
-            named = SelectorRequirement("metadata.name", "In", (node.metadata.name,))
-            required = RequiredNodeSelector((NodeSelectorTerm(match_fields=(named,)),))
-            affinity = Affinity(NodeAffinity(required))
+            named = kube.SelectorRequirement("metadata.name", "In", (node.metadata.name,))
+            required = kube.RequiredNodeSelector((kube.NodeSelectorTerm(match_fields=(named,)),))
+            affinity = kube.Affinity(kube.NodeAffinity(required))
             yield msgspec.structs.replace(spec, affinity=affinity)

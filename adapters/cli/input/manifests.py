@@ -11,14 +11,7 @@ import msgspec
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.workload import Workload, check_containers
-from adapters.wire.dra import (
-    ClaimManifest,
-    ClaimTemplate,
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceSlice,
-)
+from adapters.wire import dra
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, WorkloadRef
 from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
@@ -77,11 +70,11 @@ class Manifests:
     pods: dict[str, tuple[Pod, InputLocation]] = field(default_factory=dict)
     config_maps: dict[str, tuple[ConfigMap, InputLocation]] = field(default_factory=dict)
     ledgers: dict[str, tuple[LedgerObject, InputLocation]] = field(default_factory=dict)
-    claims: dict[str, tuple[ResourceClaim, InputLocation]] = field(default_factory=dict)
-    templates: dict[str, tuple[ClaimTemplate, InputLocation]] = field(default_factory=dict)
-    classes: dict[str, tuple[DeviceClass, InputLocation]] = field(default_factory=dict)
-    slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
-    rules: dict[str, tuple[DeviceTaintRule, InputLocation]] = field(default_factory=dict)
+    claims: dict[str, tuple[dra.ResourceClaim, InputLocation]] = field(default_factory=dict)
+    templates: dict[str, tuple[dra.ClaimTemplate, InputLocation]] = field(default_factory=dict)
+    classes: dict[str, tuple[dra.DeviceClass, InputLocation]] = field(default_factory=dict)
+    slices: dict[str, tuple[dra.ResourceSlice, InputLocation]] = field(default_factory=dict)
+    rules: dict[str, tuple[dra.DeviceTaintRule, InputLocation]] = field(default_factory=dict)
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
     budgets: list[tuple[Budget, InputLocation]] = field(default_factory=list)
@@ -125,11 +118,11 @@ _KINDS = {
     "Device": _Kind("devices", DeviceObject, "scheduling.koordinator.sh", namespaced=False),
     "ConfigMap": _Kind("config_maps", ConfigMap),
     "NodeLedger": _Kind("ledgers", _RecordManifest, "dragoman.dev", namespaced=False),
-    "ResourceClaim": _Kind("claims", ClaimManifest, "resource.k8s.io"),
-    "ResourceClaimTemplate": _Kind("templates", ClaimTemplate, "resource.k8s.io"),
-    "DeviceClass": _Kind("classes", DeviceClass, "resource.k8s.io", namespaced=False),
-    "ResourceSlice": _Kind("slices", ResourceSlice, "resource.k8s.io", namespaced=False),
-    "DeviceTaintRule": _Kind("rules", DeviceTaintRule, "resource.k8s.io", namespaced=False),
+    "ResourceClaim": _Kind("claims", dra.ClaimManifest, "resource.k8s.io"),
+    "ResourceClaimTemplate": _Kind("templates", dra.ClaimTemplate, "resource.k8s.io"),
+    "DeviceClass": _Kind("classes", dra.DeviceClass, "resource.k8s.io", namespaced=False),
+    "ResourceSlice": _Kind("slices", dra.ResourceSlice, "resource.k8s.io", namespaced=False),
+    "DeviceTaintRule": _Kind("rules", dra.DeviceTaintRule, "resource.k8s.io", namespaced=False),
     "ShareQuota": _Kind("quotas", _RecordManifest, "dragoman.dev"),
     "ResourceQuota": _Kind("resource_quotas", ResourceQuotaObject),
     "PodDisruptionBudget": _Kind("budgets", Budget, "policy"),

@@ -24,18 +24,9 @@ import msgspec
 
 from adapters.dialects.containers import PodContainer, pod_containers
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
+from adapters.dialects.formats import hami_record
 from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.dialects.formats.device_list import list_owners, listed_grant, read_device_lists
-from adapters.dialects.formats.hami_record import (
-    MIG_ALLOCATIONS,
-    NVIDIA_ALLOCATED,
-    NVIDIA_KIND,
-    NVIDIA_TO_ALLOCATE,
-    bind_annotations,
-    bind_labels,
-    check_node,
-    encode_devices,
-)
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Card, Mode
@@ -58,12 +49,15 @@ def write_nvidia(pod: Pod, placement: Placement, now: int) -> Result:
         [grant for grant in placement.grants if grant.container == member.container.name]
         for member in pod_containers(pod)
     ]
-    devices = encode_devices(NVIDIA_KIND, containers)
+    devices = hami_record.encode_devices(hami_record.NVIDIA_KIND, containers)
     slices = encode_mig_allocations(containers)
-    written = {NVIDIA_TO_ALLOCATE: devices, NVIDIA_ALLOCATED: devices}
+    written = {hami_record.NVIDIA_TO_ALLOCATE: devices, hami_record.NVIDIA_ALLOCATED: devices}
     if slices is not None:
-        written[MIG_ALLOCATIONS] = slices
-    return Result(bind_annotations(placement.node, written, now), bind_labels(placement.node))
+        written[hami_record.MIG_ALLOCATIONS] = slices
+    return Result(
+        hami_record.bind_annotations(placement.node, written, now),
+        hami_record.bind_labels(placement.node),
+    )
 
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -116,7 +110,7 @@ class MigPlaces:
         raise self._invalid(f"must name a slice of {card.uuid} that its layouts have")
 
     def _invalid(self, problem: str) -> DialectError:
-        return DialectError(annotation_path(MIG_ALLOCATIONS), self.text, problem)
+        return DialectError(annotation_path(hami_record.MIG_ALLOCATIONS), self.text, problem)
 
 
 def read_mig_allocations(texts: Text) -> MigPlaces:
@@ -125,10 +119,10 @@ def read_mig_allocations(texts: Text) -> MigPlaces:
     Raises:
         DialectError: it cannot be parsed, or has two slices for one device.
     """
-    text = texts.get(MIG_ALLOCATIONS)
+    text = texts.get(hami_record.MIG_ALLOCATIONS)
     if text is None:
         return MigPlaces(None, {})
-    field = annotation_path(MIG_ALLOCATIONS)
+    field = annotation_path(hami_record.MIG_ALLOCATIONS)
     try:
         found = _decoder.decode(text)
     except UnreadableError as error:
@@ -173,7 +167,7 @@ def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
     cards = {*named, *sliced}
     if any(uuid not in named and uuid not in modes for uuid in sliced):
         cards |= {uuid for uuid, mode in modes.items() if mode is Mode.MIG}
-    key = NVIDIA_ALLOCATED if numbered else MIG_ALLOCATIONS
+    key = hami_record.NVIDIA_ALLOCATED if numbered else hami_record.MIG_ALLOCATIONS
     problem = f"does not say which slices the pod has of {', '.join(sorted(numbered or unclear))}"
     raise UnclearRecord(annotation_path(key), texts.get(key), problem, cards)
 
@@ -193,9 +187,9 @@ def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> 
         DialectError: the record cannot be parsed, or is for another node.
         UnclearRecord: it names slices that are not known.
     """
-    check_node(annotations(pod), node)
-    field = annotation_path(NVIDIA_ALLOCATED)
-    lists = read_device_lists(field, annotations(pod).get(NVIDIA_ALLOCATED, ""))
+    hami_record.check_node(annotations(pod), node)
+    field = annotation_path(hami_record.NVIDIA_ALLOCATED)
+    lists = read_device_lists(field, annotations(pod).get(hami_record.NVIDIA_ALLOCATED, ""))
     check_slices(annotations(pod), (each.name for devices in lists for each in devices), node)
     containers = tuple(pod_containers(pod))
     main = [one for one in containers if one.phase is Phase.MAIN]

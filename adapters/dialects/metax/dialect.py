@@ -29,6 +29,7 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
+from adapters.dialects.formats import hami_record
 from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.dialects.formats.device_list import (
     DeviceLists,
@@ -36,18 +37,6 @@ from adapters.dialects.formats.device_list import (
     list_owners,
     listed_grant,
     read_device_lists,
-)
-from adapters.dialects.formats.hami_record import (
-    BEST_EFFORT,
-    METAX_ALLOCATED,
-    QOS_POLICIES,
-    bind_annotations,
-    bind_labels,
-    check_node,
-    decode_devices,
-    decode_metax,
-    encode_devices,
-    encode_metax,
 )
 from adapters.dialects.metax import keys
 from adapters.dialects.metax import node as nodes
@@ -115,7 +104,7 @@ class Metax(Dialect):
             return NO_DEFAULTS
         reject_privileged(pod)
         is_set = keys.QOS in annotations(pod) or request.terms.task_class is TaskClass.ONLINE
-        return NO_DEFAULTS if is_set else AdmissionDefaults({keys.QOS: BEST_EFFORT})
+        return NO_DEFAULTS if is_set else AdmissionDefaults({keys.QOS: hami_record.BEST_EFFORT})
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, only from the node object."""
@@ -145,7 +134,7 @@ class Metax(Dialect):
 
     def has_result(self, pod: Pod) -> bool:
         """Return whether the pod has a record of an allocation."""
-        records = {keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED, METAX_ALLOCATED}
+        records = {keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED, hami_record.METAX_ALLOCATED}
         return not records.isdisjoint(annotations(pod))
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
@@ -157,13 +146,13 @@ class Metax(Dialect):
         """
         texts = annotations(pod)
         record = _CARDS if Mode.WHOLE in request.modes else _SHARES
-        check_node(texts, node)
+        hami_record.check_node(texts, node)
         field, text = annotation_path(record.allocated), texts.get(record.allocated)
         if record is _CARDS:
             _check_whole(texts, node)
-        listed = None if text is None else decode_devices(record.kind, field, text)
-        if record is _SHARES and METAX_ALLOCATED in texts:
-            also = decode_metax(texts[METAX_ALLOCATED])
+        listed = None if text is None else hami_record.decode_devices(record.kind, field, text)
+        if record is _SHARES and hami_record.METAX_ALLOCATED in texts:
+            also = hami_record.decode_metax(texts[hami_record.METAX_ALLOCATED])
             if listed not in (None, also):
                 raise _differs(texts, record.allocated)
             listed = also
@@ -198,7 +187,7 @@ class Metax(Dialect):
                 cards, or cannot be parsed.
         """
         texts = annotations(pod)
-        check_node(texts, node)
+        hami_record.check_node(texts, node)
         lists = _lists(texts, node)
         containers = tuple(pod_containers(pod))
         if not any(lists):
@@ -216,7 +205,7 @@ class Metax(Dialect):
         task_class = pods.TASK_CLASSES.get(texts.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
         qos = texts.get(keys.QOS, "")
         limited = any(grant.compute < FULL for grant in grants)
-        counts = qos in QOS_POLICIES and limited and task_class is not TaskClass.ONLINE
+        counts = qos in hami_record.QOS_POLICIES and limited and task_class is not TaskClass.ONLINE
         terms = SharingTerms(task_class=task_class, qos=qos if counts else None)
         return AdoptedAllocation(grants, terms)
 
@@ -236,13 +225,13 @@ class Metax(Dialect):
             [grant for grant in placement.grants if grant.container == member.container.name]
             for member in pod_containers(pod)
         ]
-        devices = encode_devices(record.kind, containers)
+        devices = hami_record.encode_devices(record.kind, containers)
         lists = {record.to_allocate: devices, record.allocated: devices}
-        written = bind_annotations(placement.node, lists, now)
+        written = hami_record.bind_annotations(placement.node, lists, now)
         if record is _SHARES:
-            written[METAX_ALLOCATED] = encode_metax(containers)
+            written[hami_record.METAX_ALLOCATED] = hami_record.encode_metax(containers)
             written[keys.PREDICATE_TIME] = str(now)
-        return Result(written, bind_labels(placement.node))
+        return Result(written, hami_record.bind_labels(placement.node))
 
 
 def _lists(texts: Text, node: Node) -> DeviceLists:
@@ -252,13 +241,13 @@ def _lists(texts: Text, node: Node) -> DeviceLists:
         return read_device_lists(annotation_path(keys.GPU_ALLOCATED), texts[keys.GPU_ALLOCATED])
     field = annotation_path(keys.SGPU_ALLOCATED)
     lists = read_device_lists(field, texts.get(keys.SGPU_ALLOCATED, ""))
-    if METAX_ALLOCATED not in texts:
+    if hami_record.METAX_ALLOCATED not in texts:
         return lists
     also = tuple(
         tuple(
             ListedDevice(share.card, None, share.memory // MIB, share.compute) for share in shares
         )
-        for shares in decode_metax(texts[METAX_ALLOCATED])
+        for shares in hami_record.decode_metax(texts[hami_record.METAX_ALLOCATED])
     )
     if keys.SGPU_ALLOCATED in texts and [*chain(*lists)] != [*chain(*also)]:
         raise _differs(texts, keys.SGPU_ALLOCATED)
@@ -275,5 +264,7 @@ def _check_whole(texts: Text, node: Node) -> None:
 
 def _differs(texts: Text, key: str) -> DialectError:
     return DialectError(
-        annotation_path(METAX_ALLOCATED), texts[METAX_ALLOCATED], f"differs from {key}"
+        annotation_path(hami_record.METAX_ALLOCATED),
+        texts[hami_record.METAX_ALLOCATED],
+        f"differs from {key}",
     )

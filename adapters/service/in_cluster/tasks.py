@@ -25,19 +25,9 @@ from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import LEDGERS
 from adapters.service.decide.service import Service
+from adapters.service.in_cluster import ports
 from adapters.service.in_cluster.agent_metrics import AgentMetrics, AgentPods
 from adapters.service.in_cluster.handlers import ResourceQuotaHandler, SchedulerConfig
-from adapters.service.in_cluster.ports import (
-    ClusterBinder,
-    ClusterEvents,
-    ClusterNodeLocks,
-    ClusterPods,
-    ClusterView,
-    PodWaker,
-    check_served,
-    credentials,
-    follow_descriptions,
-)
 from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.reconcile.looks import GangWatch, UnboundScanner
@@ -80,7 +70,7 @@ class InCluster:
         self._confirm_always = settings.confirm_stop == "always"
         self._log = log
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        self._client = KubeClient(credentials(settings.kubeconfig))
+        self._client = KubeClient(ports.credentials(settings.kubeconfig))
         self._pods = PodClient(self._client)
         self._nodes = NodeClient(self._client)
         self._events = EventRecorder(self._client, self._identity)
@@ -100,7 +90,7 @@ class InCluster:
 
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
-        locks = ClusterNodeLocks(
+        locks = ports.ClusterNodeLocks(
             NodeLockClient(self._nodes, self._pods),
             self._cache,
             self._warning("node_lock.release_failed"),
@@ -112,14 +102,14 @@ class InCluster:
         )
         authorize = self._settings.web.authorize
         return Cluster(
-            binder=ClusterBinder(self._pods),
-            pods=ClusterPods(self._pods, self._cache),
-            events=ClusterEvents(self._events),
+            binder=ports.ClusterBinder(self._pods),
+            pods=ports.ClusterPods(self._pods, self._cache),
+            events=ports.ClusterEvents(self._events),
             locks=locks if is_locked else None,
             budgets=BudgetClient(self._client),
             quotas=self._quotas,
             unbound=self._cache.unbound,
-            objects=ClusterView(self._cache),
+            objects=ports.ClusterView(self._cache),
             agents=None if self._agents is None else self._agents.reports,
             gangs=self._gangs,
             ended=ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
@@ -134,7 +124,7 @@ class InCluster:
         for sync in (*awaited, Sync.ADOPTION):
             service.readiness.mark_unsynced(sync)
 
-        follow_descriptions(self._cache, service)
+        ports.follow_descriptions(self._cache, service)
         watches = self._watches.cluster(self._cache, service)
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:
@@ -147,7 +137,7 @@ class InCluster:
             lambda problem: self._log.warning("scheduler_config.invalid", text=problem),
             renamed,
         )
-        waker = PodWaker(self._pods, self._log)
+        waker = ports.PodWaker(self._pods, self._log)
         requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
         runtime.staleness = self._ledgers.staleness
         runtime.metrics.watch("ledgers", self._ledgers.staleness)
@@ -207,7 +197,7 @@ class InCluster:
         Raises:
             SettingsError: the custom resource definition is not installed.
         """
-        await check_served(self._client, self._log, claims=self._settings.dra.claims)
+        await ports.check_served(self._client, self._log, claims=self._settings.dra.claims)
 
     async def close(self) -> None:
         """Close the store and the connections."""
