@@ -21,8 +21,8 @@ from adapters.cluster.objects.events import EventRecorder
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.watch.reflector import Reflector
-from adapters.mover.mover import CONTROLLER, Logger, Mover, MoverSettings
-from adapters.mover.plans import PlanCache
+from adapters.mover.mover import CONTROLLER, Logger, Mover
+from adapters.mover.plans import MoverSettings, PlanCache
 from adapters.wire.records.move_plan import MovePlanObject
 from adapters.wire.visible import escaped
 

@@ -61,23 +61,6 @@ _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 _TRANSIENT = {UNAUTHORIZED, 408, CONFLICT}
 
 
-@dataclass(frozen=True, slots=True)
-class MoverSettings:
-    """How a mover acts.
-
-    Attributes:
-        name: of the process, which no other has or had.
-        bounds: of evictions.
-        every: seconds between two looks at plans that nothing has changed.
-        takeover: seconds; see ``TAKEOVER``.
-    """
-
-    name: str
-    bounds: plans.MoverBounds
-    every: float = 2.0
-    takeover: float = plans.TAKEOVER
-
-
 @dataclass(eq=False, slots=True)
 class Mover:
     """Acts on the plans that a watch fills; the clock is theirs, in monotonic seconds."""
@@ -87,7 +70,7 @@ class Mover:
     _evictions: PodClient
     _events: EventRecorder
     _log: Logger
-    _settings: MoverSettings
+    _settings: plans.MoverSettings
     _clock: Callable[[], float] = time.monotonic
     _stopping: bool = False
     _failures: int = 0
@@ -129,15 +112,8 @@ class Mover:
         plan, now = self._plans.plans.get(name), timestamps.now()
         if plan is None:
             return
-        settings = self._settings
-        state = plans.MoverState(
-            settings.name,
-            settings.bounds,
-            self._plans.evictions(now),
-            now,
-            self._clock(),
-            settings.takeover,
-        )
+        evictions = self._plans.evictions(now)
+        state = plans.MoverState(self._settings, evictions, now, self._clock())
         try:
             match plans.decide(plan, state):
                 case plans.Ask():

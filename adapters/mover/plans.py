@@ -172,24 +172,37 @@ class MoverBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class MoverSettings:
+    """How a mover acts.
+
+    Attributes:
+        name: of the process, which no other has or had.
+        bounds: of evictions.
+        every: seconds between two looks at plans that nothing has changed.
+        takeover: seconds; see ``TAKEOVER``.
+    """
+
+    name: str
+    bounds: MoverBounds
+    every: float = 2.0
+    takeover: float = TAKEOVER
+
+
+@dataclass(frozen=True, slots=True)
 class MoverState:
     """What decides besides the plan.
 
     Attributes:
-        mover: name of this process, which no other has or had.
-        bounds: of evictions.
+        settings: of this process.
         evictions: of the last hour, by all movers.
         now: by the wall clock.
         monotonic: the same in monotonic seconds.
-        takeover: seconds; see ``TAKEOVER``.
     """
 
-    mover: str
-    bounds: MoverBounds
+    settings: MoverSettings
     evictions: Collection[PastEviction]
     now: datetime
     monotonic: float
-    takeover: float = TAKEOVER
 
 
 def decide(plan: move_plan.KnownPlan, state: MoverState) -> Decision | None:
@@ -212,11 +225,11 @@ def decide(plan: move_plan.KnownPlan, state: MoverState) -> Decision | None:
             continue
         if entry.evicted_at or entry.skipped:  # longer ago than the evictions that count
             return ReportEvicted(step, entry.evicted_at or timestamps.seconds(state.now))
-        is_taken = entry.mover not in ("", state.mover)
-        if is_taken and state.monotonic - plan.seen < state.takeover:
+        is_taken = entry.mover not in ("", state.settings.name)
+        if is_taken and state.monotonic - plan.seen < state.settings.takeover:
             return Leave(entry.mover)
     move = moves[step - 1]
-    reason = reason_to_wait(state.bounds, others, move.namespace, state.now)
+    reason = reason_to_wait(state.settings.bounds, others, move.namespace, state.now)
     return Wait(reason) if reason else Evict(step, move)
 
 

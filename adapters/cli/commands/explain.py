@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.options import (
-    AllNamespaces,
-    Context,
-    Files,
-    Kubeconfig,
-    Namespace,
-    ServiceUrl,
-    bad_input,
-    check_service,
-    document_text,
-)
+from adapters.cli.commands import options
 
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
@@ -51,15 +41,15 @@ def explain(
             metavar="pod NAME", help="Or NAMESPACE/NAME, pod/NAME, NAME.", show_default=False
         ),
     ],
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    all_namespaces: AllNamespaces = False,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    all_namespaces: options.AllNamespaces = False,
     output: Annotated[
         ExplainFormat, typer.Option("-o", "--output", metavar="FORMAT", help="text, json or yaml.")
     ] = ExplainFormat.TEXT,
-    service: ServiceUrl = None,
+    service: options.ServiceUrl = None,
 ) -> None:
     """Say why a pod is pending, or why it is where it is, and what would make it fit.
 
@@ -82,8 +72,8 @@ def explain(
         if namespace not in (None, named):
             raise typer.BadParameter(f"but the pod is named {named}/{name}", param_hint="-n")
         namespace = named
-    check_service(service, filename, all_namespaces=all_namespaces)
-    with bad_input():
+    options.check_service(service, filename, all_namespaces=all_namespaces)
+    with options.bad_input():
         origin = Origin(filename or (), kubeconfig, context)
         if service is not None:
             if kind not in _PODS:
@@ -100,7 +90,7 @@ def explain(
     if output is ExplainFormat.TEXT:
         typer.echo(explanation.as_text(found), nl=False)
     else:
-        typer.echo(document_text(output, explanation.as_plain(found)), nl=False)
+        typer.echo(options.document_text(output, explanation.as_plain(found)), nl=False)
     if not found.well:
         raise typer.Exit(1)
 
@@ -117,7 +107,7 @@ def _ask(service: str, origin: "Origin", namespace: str, name: str, output: Expl
     if output is ExplainFormat.TEXT:
         typer.echo("".join(f"{visible(line)}\n" for line in found.lines), nl=False)
     else:
-        typer.echo(document_text(output, to_builtins(found)), nl=False)
+        typer.echo(options.document_text(output, to_builtins(found)), nl=False)
     if not found.well:
         raise typer.Exit(1)
 

@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.options import (
-    AllNamespaces,
-    Context,
-    Files,
-    Kubeconfig,
-    Namespace,
-    OnlyNamespace,
-    PolicyOption,
-    ServiceUrl,
-    bad_input,
-    check_service,
-    chosen_policy,
-)
+from adapters.cli.commands import options
 
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
@@ -96,7 +84,7 @@ Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two readings.")
 ]
 Policy = Annotated[
-    PolicyOption | None,
+    options.PolicyOption | None,
     typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
 ]
 NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Without a line of headers.")]
@@ -112,18 +100,18 @@ def top(
             autocompletion=_top_kinds,
         ),
     ] = TopKind.NODES,
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    all_namespaces: AllNamespaces = False,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    all_namespaces: options.AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
     labels: Labels = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
-    service: ServiceUrl = None,
+    service: options.ServiceUrl = None,
     used: Annotated[
         bool, typer.Option("--used", help="Ask the node agents what is used; -o wide does, too.")
     ] = False,
@@ -150,7 +138,7 @@ def top(
 
     if service is not None and (kind is not TopKind.PODS or used):
         raise typer.BadParameter("answers top pods, without --used", param_hint="--service")
-    check_service(service, filename, all_namespaces=all_namespaces)
+    options.check_service(service, filename, all_namespaces=all_namespaces)
 
     def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
         for text in fleet.without_cards():
@@ -179,18 +167,18 @@ def who(
     place: Annotated[
         str, typer.Argument(metavar="NODE[/CARD]|UUID", help="A card by its index or UUID.")
     ],
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: OnlyNamespace = None,
-    all_namespaces: AllNamespaces = False,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.OnlyNamespace = None,
+    all_namespaces: options.AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
     labels: Labels = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
-    service: ServiceUrl = None,
+    service: options.ServiceUrl = None,
 ) -> None:
     """List the pods on a node's cards, or on one card.
 
@@ -201,7 +189,7 @@ def who(
     from adapters.cli.view import pod_rows
     from adapters.cli.view.listing import of_namespace
 
-    check_service(service, filename, all_namespaces=all_namespaces)
+    options.check_service(service, filename, all_namespaces=all_namespaces)
     everywhere = all_namespaces or (namespace is None and service is None)
 
     def rows(fleet: "Fleet", chosen: str | None) -> "Listing":
@@ -221,18 +209,18 @@ def who(
 
 
 def pending(
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    all_namespaces: AllNamespaces = False,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    all_namespaces: options.AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
     labels: Labels = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
-    service: ServiceUrl = None,
+    service: options.ServiceUrl = None,
 ) -> None:
     """List pods that request a share and have no node, with the reason.
 
@@ -246,7 +234,7 @@ def pending(
     from adapters.cli.view.pending import pending as rows
     from adapters.cli.view.pod_meta import parse_selector
 
-    check_service(service, filename, all_namespaces=all_namespaces)
+    options.check_service(service, filename, all_namespaces=all_namespaces)
 
     _show(
         (filename, kubeconfig, context),
@@ -287,7 +275,7 @@ class _Shown:
 
 
 def _show(
-    place: tuple[Files, Kubeconfig, Context],
+    place: tuple[options.Files, options.Kubeconfig, options.Context],
     rows: "Callable[[Fleet, str | None], Listing]",
     shown: _Shown,
 ) -> None:
@@ -324,7 +312,7 @@ def _show(
         more = [f"{listing.elsewhere} more in other namespaces, see -A"] if is_part else []
         return [*listing.notes, *more]
 
-    with bad_input():
+    with options.bad_input():
         write = writer(shown.output, headers=not shown.no_headers)
         if shown.watch and sys.stdin.isatty() and sys.stdout.isatty():
             _watch(read, lambda listing, key: write(sort(listing, key)), notes, shown)
@@ -367,11 +355,11 @@ def _watch(
 
 
 def whatif(
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: OnlyNamespace = None,
-    all_namespaces: AllNamespaces = False,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.OnlyNamespace = None,
+    all_namespaces: options.AllNamespaces = False,
     pods: Annotated[
         list[str] | None,
         typer.Option(
@@ -416,8 +404,8 @@ def whatif(
         raise typer.BadParameter(
             "pass a change: --pods, --add, --remove, --node-policy or --device-policy"
         )
-    defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
-    with bad_input():
+    defaults = Defaults(options.chosen_policy(node_policy), options.chosen_policy(device_policy))
+    with options.bad_input():
         write = writer(output, headers=not no_headers)
         found = Origin(filename or (), kubeconfig, context).read()
         coming = read_files(pods, workloads=True) if pods else Manifests()

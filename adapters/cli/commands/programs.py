@@ -64,8 +64,7 @@ def mover(
     """
     from adapters.cli.output.terminal import message
     from adapters.mover.main import MoverFailedError, MoverStartError, process_name, serve
-    from adapters.mover.mover import MoverSettings
-    from adapters.mover.plans import MoverBounds
+    from adapters.mover.plans import MoverBounds, MoverSettings
 
     bounds = MoverBounds(per_hour, per_namespace_per_hour)
     try:

@@ -12,15 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
-from adapters.dialects.containers import (
-    LARGEST_QUANTITY,
-    PodContainer,
-    pod_containers,
-    requests_any,
-    stated_amount,
-    whole_amount,
-    whole_cards,
-)
+from adapters.dialects import containers
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.annotation_values import annotation_path, decode
 from adapters.dialects.formats.hami_record import BEST_EFFORT, HAMI, METAX_QOS, QOS_POLICIES
@@ -50,10 +42,10 @@ MAX_CARDS = 1024
 """More cards than any node has."""
 
 _MAX_AMOUNTS = {
-    **dict.fromkeys(keys.WHOLE_CARDS, LARGEST_QUANTITY),
+    **dict.fromkeys(keys.WHOLE_CARDS, containers.LARGEST_QUANTITY),
     keys.GPU: MAX_CARDS * FULL,
     keys.CORE: MAX_CARDS * FULL,
-    keys.MEMORY: LARGEST_QUANTITY,
+    keys.MEMORY: containers.LARGEST_QUANTITY,
     keys.RATIO: MAX_CARDS * FULL,
     keys.SHARED: MAX_CARDS,
 }
@@ -83,7 +75,7 @@ class _ContainerRead:
     vendor: str | None = None
 
 
-def _read_container(member: PodContainer) -> _ContainerRead | None:
+def _read_container(member: containers.PodContainer) -> _ContainerRead | None:
     """Read what a container requests; None where it names no resource of this dialect.
 
     An amount of 0 counts as none, as for Koordinator. ``gpu`` abbreviates two resources.
@@ -92,7 +84,7 @@ def _read_container(member: PodContainer) -> _ContainerRead | None:
         DialectError: an invalid combination or amount, or a device that is not a GPU.
     """
     for name in keys.OUT_OF_SCOPE:
-        amount = _amount(member, name, LARGEST_QUANTITY)
+        amount = _amount(member, name, containers.LARGEST_QUANTITY)
         if amount is not None and amount.number:
             amount.reject("is not a GPU; Dragoman allocates GPUs only, remove it from this pod")
     found = {name: _amount(member, name, high) for name, high in _MAX_AMOUNTS.items()}
@@ -107,7 +99,7 @@ def _read_container(member: PodContainer) -> _ContainerRead | None:
         other = (shares or cards[1:])[0]
         amounts[other].reject(f"cannot be combined with {cards[0]}, which requests whole cards")
     if cards:
-        request = whole_cards(member, amounts[cards[0]].number)
+        request = containers.whole_cards(member, amounts[cards[0]].number)
         return _ContainerRead(request, keys.WHOLE_CARDS[cards[0]])
     if keys.GPU in amounts:
         for name in (keys.CORE, keys.MEMORY, keys.RATIO):
@@ -117,15 +109,17 @@ def _read_container(member: PodContainer) -> _ContainerRead | None:
     return _ContainerRead(_share(member, amounts)) if shares else None
 
 
-def _amount(member: PodContainer, name: str, high: int) -> _ContainerAmount | None:
+def _amount(member: containers.PodContainer, name: str, high: int) -> _ContainerAmount | None:
     for spelling in (name, keys.DEPRECATED.get(name, name)):
-        found = stated_amount(member, spelling)
+        found = containers.stated_amount(member, spelling)
         if found is not None:
-            return _ContainerAmount(found[0], whole_amount(member, spelling, 0, high) or 0)
+            return _ContainerAmount(
+                found[0], containers.whole_amount(member, spelling, 0, high) or 0
+            )
     return None
 
 
-def _share(member: PodContainer, amounts: _Amounts) -> ContainerRequest:
+def _share(member: containers.PodContainer, amounts: _Amounts) -> ContainerRequest:
     """Return what a container requests of each card.
 
     The number of cards is ``gpu.shared``; else a percentage that is a multiple of 100 and above
@@ -180,7 +174,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
     Raises:
         DialectError: the request is invalid, or out of scope.
     """
-    found = [(member, _read_container(member)) for member in pod_containers(pod)]
+    found = [(member, _read_container(member)) for member in containers.pod_containers(pod)]
     requests = tuple(each.request for _, each in found if each is not None)
     if not requests:
         raise DialectError("spec.containers[*].resources", "", "requests no GPU")
@@ -206,7 +200,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         qos = qos if any(request.compute < FULL for request in requests) else None
     for member, _ in found:
         for name in sorted(keys.BESIDE):
-            if requests_any(member, (name,)):
+            if containers.requests_any(member, (name,)):
                 notes.append(
                     f"{member.path}.resources[{name}]: only koord-scheduler with its plugin"
                     " DeviceShare allocates it; Dragoman allocates the cards"
@@ -232,9 +226,9 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
     )
 
 
-def _vendor(member: PodContainer, amounts: _ContainerRead | None) -> str | None:
+def _vendor(member: containers.PodContainer, amounts: _ContainerRead | None) -> str | None:
     """Return the only vendor whose cards a container can use; checks a MetaX trigger too."""
-    cards = whole_amount(member, keys.METAX_TRIGGER, 1, MAX_CARDS)
+    cards = containers.whole_amount(member, keys.METAX_TRIGGER, 1, MAX_CARDS)
     if cards is None:
         return None if amounts is None else amounts.vendor
     place = f"{member.path}.resources[{keys.METAX_TRIGGER}]"

@@ -11,6 +11,7 @@ from adapters.mover.plans import (
     Evict,
     Leave,
     MoverBounds,
+    MoverSettings,
     MoverState,
     PastEviction,
     PlanCache,
@@ -43,7 +44,7 @@ def decision(
     known = [*cache.evictions(NOW), *(evictions or ())]
     return decide(
         cache.plans["defrag-1"],
-        MoverState(ME, bounds or MoverBounds(), known, NOW, 1000.0 + unchanged),
+        MoverState(MoverSettings(ME, bounds or MoverBounds()), known, NOW, 1000.0 + unchanged),
     )
 
 

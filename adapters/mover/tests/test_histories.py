@@ -15,8 +15,7 @@ from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.tests.server import Reply, Request
 from adapters.mover.main import run
-from adapters.mover.mover import MoverSettings
-from adapters.mover.plans import MoverBounds
+from adapters.mover.plans import MoverBounds, MoverSettings
 from adapters.mover.tests.builders import Cluster, a_plan, api
 from adapters.tests.waiting import until
 

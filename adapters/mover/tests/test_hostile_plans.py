@@ -7,7 +7,7 @@ import pytest
 from msgspec import inspect
 
 from adapters.cluster.watch.object_tracker import ObjectTracker
-from adapters.mover.plans import Evict, MoverBounds, MoverState, PlanCache, decide
+from adapters.mover.plans import Evict, MoverBounds, MoverSettings, MoverState, PlanCache, decide
 from adapters.mover.tests.builders import NOW, a_plan, ago
 from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import VALUES
@@ -38,7 +38,7 @@ def test_a_hostile_field_raises_nothing_and_evicts_only_the_pod_of_the_step(
 
         tracker.upsert(msgspec.Raw(with_value(plan, path, value)))
 
-        state = MoverState("me", MoverBounds(), plans.evictions(NOW), NOW, 100.0)
+        state = MoverState(MoverSettings("me", MoverBounds()), plans.evictions(NOW), NOW, 100.0)
         for known in plans.plans.values():
             made = decide(known, state)
             if isinstance(made, Evict):

@@ -21,8 +21,8 @@ from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Request
 from adapters.mover.main import PATIENCE, run
-from adapters.mover.mover import Mover, MoverSettings, refuses
-from adapters.mover.plans import MoverBounds, PlanCache
+from adapters.mover.mover import Mover, refuses
+from adapters.mover.plans import MoverBounds, MoverSettings, PlanCache
 from adapters.mover.tests.builders import Cluster, a_move, a_plan, ago, api, budget_refusal, names
 from adapters.tests.waiting import until
 from adapters.wire.records.move_plan import MovePlanObject

@@ -28,11 +28,12 @@ RETRIED_AT = "dragoman.dev/retry"
 """Annotation of a rejected pod that may fit now; its value must be new each time."""
 
 
-class ClusterBinder:
-    """Implements ``ports.Binder``."""
+@dataclass(eq=False, slots=True)
+class ClusterPods:
+    """Implements ``ports.Binder`` and ``ports.PodReader``."""
 
-    def __init__(self, bindings: PodClient) -> None:
-        self._bindings = bindings
+    _pods: PodClient
+    _cache: ClusterCache
 
     async def bind(
         self,
@@ -47,17 +48,9 @@ class ClusterBinder:
         The status of a ``BindError`` is 0 where the Binding may have been made all the same.
         """
         try:
-            await self._bindings.bind(pod, node, annotations, labels, version)
+            await self._pods.bind(pod, node, annotations, labels, version)
         except ClusterError as error:
             raise BindError(0 if error.uncertain else error.status, error.message) from error
-
-
-class ClusterPods:
-    """Implements ``ports.PodReader``."""
-
-    def __init__(self, pods: PodClient, cache: ClusterCache) -> None:
-        self._pods = pods
-        self._cache = cache
 
     async def get(self, pod: PodRef) -> Pod | None:
         """Return a pod from the cache; if it is not there, from the API server."""

@@ -101,9 +101,10 @@ class InCluster:
             info.uses_node_lock for info in published
         )
         authorize = self._settings.web.authorize
+        pods = ports.ClusterPods(self._pods, self._cache)
         return Cluster(
-            binder=ports.ClusterBinder(self._pods),
-            pods=ports.ClusterPods(self._pods, self._cache),
+            binder=pods,
+            pods=pods,
             events=ports.ClusterEvents(self._events),
             locks=locks if is_locked else None,
             budgets=BudgetClient(self._client),
@@ -310,7 +311,7 @@ class InCluster:
         return running
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
-        made = Preemptor(runtime.service, self._pods, self._pods, self._cache.unbound)
+        made = Preemptor(runtime.service, self._pods, self._cache.unbound)
         runtime.ledger_written.subscribe(made.changed)
         self._cache.subscribe_to_ends(made.changed)
         runtime.metrics.gauge(

@@ -23,7 +23,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NoReturn, Protocol
 
@@ -101,19 +101,11 @@ REMEMBERED = 1024
 """Pods and templates of which the last look is remembered."""
 
 
-class Evictions(Protocol):
-    """Evicts pods, as disruption budgets allow."""
+class PodAccess(Protocol):
+    """Evicts, annotates and lists pods; raises OSError where the API server refuses."""
 
     async def evict(self, pod: PodRef, *, dry_run: bool = False) -> bool:
-        """Evict a pod; whether there was one.
-
-        Raises:
-            OSError: it was not evicted.
-        """
-
-
-class PodAccess(Protocol):
-    """Annotates pods, and lists those of a node; raises OSError where the API server refuses."""
+        """Evict a pod, as disruption budgets allow; whether there was one."""
 
     async def on_node(self, node: str) -> Sequence[Pod]:
         """Return all pods that are bound to a node, as the API server has them."""
@@ -175,27 +167,19 @@ class _Memory:
     not_before: int = 0
 
 
+@dataclass(eq=False, slots=True)
 class Preemptor:
-    """Makes the attempts of one process."""
+    """Makes the attempts of one process; ``unbound`` are the pods that no scheduler has bound."""
 
-    def __init__(
-        self,
-        service: Service,
-        evictions: Evictions,
-        pods: PodAccess,
-        unbound: Callable[[], Sequence[Pod]] = tuple,
-    ) -> None:
-        """Evict nothing yet; ``unbound`` are the pods that no scheduler has bound."""
-        self._unbound = unbound
-        self._service = service
-        self._evictions = evictions
-        self._pods = pods
-        self._attempts: dict[str, _Attempt] = {}
-        self._memory: OrderedDict[str | bytes, _Memory] = OrderedDict()
-        self._turns: Mapping[str, int] = {}
-        self._marks = Sightings()
-        self._evicted: deque[tuple[int, str]] = deque()
-        self._changed = asyncio.Event()
+    _service: Service
+    _pods: PodAccess
+    _unbound: Callable[[], Sequence[Pod]] = tuple
+    _attempts: dict[str, _Attempt] = field(default_factory=dict)
+    _memory: OrderedDict[str | bytes, _Memory] = field(default_factory=OrderedDict)
+    _turns: Mapping[str, int] = field(default_factory=dict)
+    _marks: Sightings = field(default_factory=Sightings)
+    _evicted: deque[tuple[int, str]] = field(default_factory=deque)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def waiting(self) -> int:
@@ -431,7 +415,7 @@ class Preemptor:
         """Return whether the API server would evict each victim."""
         for victim in best.pods:
             try:
-                await self._evictions.evict(pod_ref(victim), dry_run=True)
+                await self._pods.evict(pod_ref(victim), dry_run=True)
             except OSError as error:
                 later = self._service.ports.clock.now() + REFUSED
                 self._memory_of(pod_request.request.uid).not_before = later
@@ -473,7 +457,7 @@ class Preemptor:
             if uid not in self._attempts:
                 break
             try:
-                if not await self._evictions.evict(pod_ref(victim)):
+                if not await self._pods.evict(pod_ref(victim)):
                     continue  # it is gone
             except OSError as error:
                 why = f"{node}: {count} of {len(best.pods)} pods are evicted"

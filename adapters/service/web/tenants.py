@@ -22,6 +22,7 @@ from adapters.service.decide.advice.explain import yielding
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.web.app import Answer, Call, Handler, Route, problem
 from adapters.service.web.authorize import RETRY, TENANT, namespace_of
+from adapters.service.web.dashboard.views import oldest_first
 from adapters.service.web.routes import Routes
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.records.tenant import HeldPod, TenantExplanation, TenantRows, WaitingPod
@@ -75,7 +76,7 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
         namespace = namespace_of(call)
         pods = [pod for pod in unbound() if pod.metadata.namespace == namespace]
         rows = list[WaitingPod]()
-        for at, pod in enumerate(sorted(pods, key=_oldest_first)):
+        for at, pod in enumerate(sorted(pods, key=oldest_first)):
             if at % COMPARED == 0:
                 await sleep(0)
             if (row := _waiting(service, pod)) is not None:
@@ -120,10 +121,6 @@ def _created(pods: Iterable[Pod], namespace: str) -> dict[str, str]:
     """Return when the pods of a namespace were created, by name."""
     own = (pod.metadata for pod in pods if pod.metadata.namespace == namespace)
     return {meta.name: meta.creation_timestamp for meta in own if meta.creation_timestamp}
-
-
-def _oldest_first(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.creation_timestamp or "~", full_name(pod)
 
 
 def _waiting(service: Service, pod: Pod) -> WaitingPod | None:

@@ -36,9 +36,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 QUICK = """
 import sys
 from pathlib import Path
-from adapters.mover.plans import MoverBounds
+from adapters.mover.plans import MoverBounds, MoverSettings
 from adapters.mover.main import process_name, serve
-from adapters.mover.mover import MoverSettings
 settings = MoverSettings(process_name(), MoverBounds(), every=0.1, takeover=1.0)
 serve(settings, Path(sys.argv[1]))
 """

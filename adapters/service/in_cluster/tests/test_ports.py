@@ -8,7 +8,7 @@ from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Step, client, cut, ok, refusal, serving
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError
-from adapters.service.in_cluster.ports import ClusterBinder, ClusterPods
+from adapters.service.in_cluster.ports import ClusterPods
 from adapters.wire.kube import Metadata, Pod, PodSpec
 from core.requests.request import PodRef
 
@@ -19,7 +19,7 @@ def bound(*steps: Step) -> BindError:
     async def main() -> BindError:
         async with serving(*steps) as server, client(server) as api:
             with pytest.raises(BindError) as error:
-                await ClusterBinder(PodClient(api)).bind(
+                await ClusterPods(PodClient(api), ClusterCache()).bind(
                     PodRef("default", "a", "u1"), "n1", {"k": "v"}, {}
                 )
             return error.value

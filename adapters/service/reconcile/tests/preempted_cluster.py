@@ -122,7 +122,7 @@ class Rig:
         self.evictor = evictor
         self.gangs = gangs
         self.kube = KubeExtender(bench.service)
-        self.preemptor = Preemptor(bench.service, evictor, evictor)
+        self.preemptor = Preemptor(bench.service, evictor)
 
     @property
     def reasons(self) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ class ClaimRig:
         self.claims.put_class(msgspec.convert(made, DeviceClass))
         self.cluster.claims = self.claims
         self.cluster.kube_nodes = {"n1": KubeNode(Metadata(name="n1"))}
-        rig.preemptor = Preemptor(rig.bench.service, rig.evictor, rig.evictor, self.unbound)
+        rig.preemptor = Preemptor(rig.bench.service, rig.evictor, self.unbound)
 
     def unbound(self) -> Sequence[Any]:
         return [pod for pod in self.cluster.pods() if not pod.spec.node_name]

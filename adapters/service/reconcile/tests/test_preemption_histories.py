@@ -112,7 +112,7 @@ class Replica:
         self.service = Service(DIALECTS, ports)
         self.service.readiness.mark_synced("ledgers")
         self.kube = KubeExtender(self.service)
-        self.preemptor = Preemptor(self.service, evictor, evictor)
+        self.preemptor = Preemptor(self.service, evictor)
 
     async def watch(self) -> None:
         """Report all pods and ledgers as they are now."""

@@ -404,7 +404,7 @@ def test_a_pod_that_changed_meanwhile_is_attempted_by_one_process() -> None:
     @on()
     async def _(rig: Rig) -> None:
         await full(rig)
-        other = Preemptor(rig.bench.service, rig.evictor, rig.evictor)
+        other = Preemptor(rig.bench.service, rig.evictor)
         await rig.refuse(rejected("urgent"))
 
         await asyncio.gather(rig.preemptor.round(), other.round())

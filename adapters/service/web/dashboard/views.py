@@ -310,7 +310,7 @@ async def waiting(
 ) -> list[View]:
     """Return all pods that request a share and have no node, those that wait longest first."""
     found: list[View] = []
-    for at, each in enumerate(sorted(unbound(), key=_age)):
+    for at, each in enumerate(sorted(unbound(), key=oldest_first)):
         if at % READ == 0:
             await sleep(0)
         view = waiting_pod(service, history, each)
@@ -330,7 +330,8 @@ def requests(service: Service, pod: Pod) -> bool:
         return True
 
 
-def _age(pod: Pod) -> tuple[str, str]:
+def oldest_first(pod: Pod) -> tuple[str, str]:
+    """Return the key by which pods that wait are listed."""
     return pod.metadata.creation_timestamp or "~", full_name(pod)
 
 
