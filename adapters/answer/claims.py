@@ -7,7 +7,7 @@ attributes that the device has, constraints, tolerations, devices that are no ca
 """
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
@@ -15,7 +15,7 @@ from itertools import islice
 from adapters.accounting.claim_cache import ClaimCache, Published
 from adapters.answer.answer import ClaimFit, ClusterFacts
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.consumption import ConsumptionError, as_allocated
+from adapters.dialects.dra.consumption import ConsumptionError, as_allocated, others
 from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import RESULTS
@@ -108,13 +108,13 @@ class Requested:
     def devices(self) -> Mapping[str, int]:
         """How many devices, by class and capacity."""
         found: dict[str, int] = {}
-        for wanted, *others in self.requests:
+        for wanted, *alternatives in self.requests:
             one = wanted.request
             amounts = (one.capacity and one.capacity.requests) or {}
             each = ", ".join(f"{amount} of {name}" for name, amount in amounts.items())
             is_all = one.allocation_mode == "All"
             name = f"{one.device_class_name}{each and f': {each}'}{' (all)' if is_all else ''}"
-            name += ", or another" if others else ""
+            name += ", or another" if alternatives else ""
             found[name] = found.get(name, 0) + (wanted.count or 1)
         return found
 
@@ -145,9 +145,12 @@ def requested(pod: Pod, known: ClaimCache) -> Requested | None:
 
 
 def held_if_free(
-    asked: Requested, known: ClaimCache, ledger: NodeLedger
+    asked: Requested, known: ClaimCache, ledger: NodeLedger, claimed: Collection[str]
 ) -> tuple[Allocation, ...] | None:
-    """Return what each claim would hold of a node's cards; None where it is not sure of them."""
+    """Return what each claim would hold of a node's cards; None where it is not sure of them.
+
+    ``claimed`` are the dialects of allocations that are those of claims.
+    """
     published = known.published(ledger.node.name)
     if asked.problem or not (asked.is_whole and asked.requests and published):
         return None
@@ -157,6 +160,16 @@ def held_if_free(
     found = search.chosen(ledger, asked.requests)
     if found is None or not search.is_sure:
         return None
+    # The scheduler may choose a device that a share has, and sees none of these. The arbiter then
+    # writes another one into the claim where all are as good.
+    if any(each.dialect not in claimed for each in ledger.allocations.values()):
+        (wanted, *alternatives), *more = asked.requests
+        first, *rest = (each.key for each, _ in search.among(wanted))
+        slices = known.pool(first[0], first[1], (ledger.node.name,))
+        result = DeviceResult(wanted.name, *first)
+        like = others(wanted.claim, (result,), slices, known.classes)
+        if alternatives or more or not {*rest} <= {(*first[:2], name) for name in like}:
+            return None
     held: dict[str, Allocation] = {}
     for uid, each in found.allocations.items():
         if uid not in ledger.allocations:
@@ -280,7 +293,7 @@ class _Search:
         if not requests:
             return ledger
         for wanted in requests[0]:
-            devices = self._among(wanted)
+            devices = self.among(wanted)
             is_clear = all(wanted.suits(each) for each, _ in devices)
             self.is_sure &= is_clear
             count = wanted.count or (len(devices) if is_clear else 1)
@@ -325,7 +338,8 @@ class _Search:
                 return found
         return None
 
-    def _among(self, wanted: _Wanted) -> list[Published]:
+    def among(self, wanted: _Wanted) -> list[Published]:
+        """Return the devices that a request may mean."""
         return [each for each in self._published if wanted.suits(each[0]) is not False]
 
     def _plus(
@@ -374,9 +388,9 @@ class _Search:
     def reason(self, ledger: NodeLedger, requests: Sequence[tuple[_Wanted, ...]]) -> Reason:
         """Return why requests do not fit, by the first that has no device."""
         free = total = 0
-        asked = sum(options[0].count or len(self._among(options[0])) for options in requests)
+        asked = sum(options[0].count or len(self.among(options[0])) for options in requests)
         for wanted in (options[0] for options in requests[:CLAIMS]):
-            devices = self._among(wanted)
+            devices = self.among(wanted)
             tried = [self._plus(ledger, wanted, each) for each in devices[:TRIES]]
             obstacles = [each for each in tried if isinstance(each, Obstacle)]
             free, total = len(devices) - len(obstacles), len(devices)

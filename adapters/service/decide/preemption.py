@@ -48,6 +48,10 @@ _DENIED = re.compile(r'running PreBind plugin "DynamicResources": .* dragoman: (
 """How the arbiter's denial comes back."""
 
 
+OF_CLAIM = "pod of a claim"
+"""Stands for the dialect of a pod that has what its claim has."""
+
+
 def wanted_by(service: Service, pod: Pod) -> Wanted | None:
     """Return what a pod wants of the ledgers; None for nothing, or for a share beside claims.
 
@@ -93,7 +97,7 @@ def held_then(
     asked = requested(wanted.pod, claims)
 
     def of_claims(ledger: NodeLedger) -> tuple[Allocation, ...] | Reason:
-        held = None if asked is None else held_if_free(asked, claims, ledger)
+        held = None if asked is None else held_if_free(asked, claims, ledger, (DRA, OF_CLAIM))
         amounts = reduce(
             QuotaAmounts.plus, (amounts_of(each, ledger.node) for each in held or ()), NOTHING
         )
@@ -301,7 +305,7 @@ async def _with_pods_of_claims(service: Service, ledger: NodeLedger) -> NodeLedg
             continue
         if pod is not None and pod.metadata.uid == ref.uid:
             priority = pod.spec.priority or 0
-            own = replace(each, uid=ref.uid, pod=str(ref), dialect="", priority=priority)
+            own = replace(each, uid=ref.uid, pod=str(ref), dialect=OF_CLAIM, priority=priority)
             ledger = ledger.release(each.uid).adopt(own)
     return ledger
 

@@ -295,7 +295,9 @@ class Preemptor:
         self._pause(rejected.pod.request.uid)
         is_of_claims = isinstance(rejected.pod, ClaimsPod)
         if is_of_claims:
-            rejected.nodes = lacks_only_devices(self._service, rejected.pod.pod)
+            service, now = self._service, self._service.ports.clock.now()
+            names = filter(service.ledgers.ledger, lacks_only_devices(service, rejected.pod.pod))
+            service.rejected_pods.rejected(rejected.pod, tuple(names), now)
         ledgers = map(self._service.ledgers.ledger, rejected.nodes)
         may_help = any(
             allocation.priority < rejected.pod.request.priority

@@ -214,6 +214,26 @@ def test_no_pod_goes_where_a_fit_after_it_is_not_sure(pod: Json, expression: str
         assert here.rig.evictor.dry == []
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_no_pod_goes_where_the_scheduler_may_choose_another_device_again_and_again(
+    count: int,
+) -> None:
+    """It does not see that a share has gpu-0, and the arbiter has no device that is as good."""
+
+    @on(a_node("n1", cards=3))
+    async def _(here: ClaimRig) -> None:
+        size = "8Gi" if count == 2 else "7Gi"
+        cards = [a_card_device(f"gpu-{i}", f"GPU-n1-{i}", size if i else "8Gi") for i in range(3)]
+        here.claims.put_slice(slice_of("n1", *cards))
+        for name, priority in (("high", 20), ("low-1", 0), ("low-2", 0)):
+            await here.rig.run_pod(a_pod(name, memory=5000, priority=priority), "n1")
+        here.put(waiting("urgent", "c"), count=count)
+
+        await here.rounds()
+
+        assert here.rig.evictor.dry == []
+
+
 def test_a_cordoned_node_says_nothing() -> None:
     @on(a_node("n1", cards=2))
     async def _(here: ClaimRig) -> None:
@@ -238,6 +258,7 @@ def test_as_few_pods_go_as_an_independent_search_finds(
 ) -> None:
     """A pod of a claim has a whole card, another pod as much memory as its number says."""
     here_: list[tuple[str, int, int]] = []
+    claimed: list[str] = []
 
     @on(a_node("n1", cards=4))
     async def _(here: ClaimRig) -> None:
@@ -247,6 +268,7 @@ def test_as_few_pods_go_as_an_independent_search_finds(
             if is_claim and all(card != other for _, other, _ in here_):
                 await here.run_claim(f"p{number}", f"gpu-{card}", priority)
                 here_.append((f"p{number}", card, priority))
+                claimed.append(f"p{number}")
             elif not is_claim:
                 name = f"p{number}"
                 pod = a_pod(name, memory=2000 * (1 + card % 3), priority=priority)
@@ -267,6 +289,7 @@ def test_as_few_pods_go_as_an_independent_search_finds(
             for size in range(len(here_) + 1)
             for gone in combinations(here_, size)
             if all(priority < 10 for _, _, priority in gone)
+            and (count == 1 or all(one in names(gone) or one in claimed for one, _, _ in here_))
             and len({0, 1, 2, 3} - {card for one, card, _ in here_ if one not in names(gone)})
             >= count
         ]
