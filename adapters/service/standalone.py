@@ -23,7 +23,7 @@ from adapters.wire import body
 from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
-from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.kube import Entries, KubeNode, Pod, full_name
 from adapters.wire.kube_policy import PodGroupObject
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
@@ -148,12 +148,7 @@ class LocalCluster:
         return await self.get(pod)
 
     async def bind(
-        self,
-        pod: PodRef,
-        node: str,
-        annotations: Mapping[str, str],
-        labels: Mapping[str, str],
-        version: str = "",
+        self, pod: PodRef, node: str, annotations: Entries, labels: Entries, version: str = ""
     ) -> None:
         """Write the node, the annotations and the labels into the table.
 

@@ -4,6 +4,7 @@ Source: k8s.io/api/core/v1/types.go; Device: koordinator-sh/koordinator
 apis/scheduling/v1alpha1/device_types.go.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,12 @@ Amount = str | int | float
 """A quantity in a manifest: Kubernetes accepts a number in place of text."""
 
 Text = dict[str, str]
+
+Entries = Mapping[str, str]
+"""Annotations or labels to set."""
+
+Changes = Mapping[str, str | None]
+"""Entries to set, of annotations, labels or others; None removes one."""
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -14,7 +14,7 @@ from adapters.cluster.api.error import NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import MUTATING_WEBHOOKS, SECRETS
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.kube import Secret
+from adapters.wire.kube import Changes, Secret
 
 _SECRET = PartialDecoder(Secret)
 
@@ -57,12 +57,7 @@ class SecretClient:
         return SecretContent(texts(secret), meta.resource_version, meta.annotations or {})
 
     async def change(
-        self,
-        namespace: str,
-        name: str,
-        version: str,
-        data: Mapping[str, str | None],
-        annotations: Mapping[str, str | None],
+        self, namespace: str, name: str, version: str, data: Changes, annotations: Changes
     ) -> None:
         """Set entries; None removes one.
 

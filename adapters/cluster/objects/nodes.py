@@ -7,7 +7,7 @@ Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -19,7 +19,7 @@ from adapters.cluster.api.paths import NODES
 from adapters.cluster.api.transport import delay
 from adapters.cluster.objects.pods import PodClient
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.kube import KubeNode
+from adapters.wire.kube import Changes, KubeNode
 from core.requests.request import PodRef
 
 _NODE = PartialDecoder(KubeNode)
@@ -37,10 +37,7 @@ class NodeClient:
         return None if body is None else read(_NODE, body)
 
     async def publish(
-        self,
-        name: str,
-        resources: Mapping[str, str | None],
-        annotations: Mapping[str, str | None] | None = None,
+        self, name: str, resources: Changes, annotations: Changes | None = None
     ) -> None:
         """Set capacity and allocatable of extended resources; None removes one.
 
@@ -58,7 +55,7 @@ class NodeClient:
         await self._client.patch(NODES.path(name, part="status"), body)
 
     async def annotate(
-        self, name: str, annotations: Mapping[str, str | None], expected: str | None = None
+        self, name: str, annotations: Changes, expected: str | None = None
     ) -> KubeNode:
         """Set annotations; None removes one. A node of another version than ``expected`` stays.
 

@@ -6,14 +6,13 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAn
 eviction.go beside it.
 """
 
-from collections.abc import Mapping
 from http import HTTPStatus
 
 from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, UNANSWERED, ClusterError, read
 from adapters.cluster.api.paths import DISRUPTION_BUDGETS, PODS, Selection
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Changes, Entries, Pod
 from adapters.wire.kube_policy import Budget
 from core.requests.request import PodRef
 
@@ -43,11 +42,7 @@ class PodClient:
         return await list_all(self._client, Selection(PODS, fields=f"spec.nodeName={node}"), Pod)
 
     async def annotate(
-        self,
-        pod: PodRef,
-        annotations: Mapping[str, str | None],
-        labels: Mapping[str, str | None] | None = None,
-        version: str = "",
+        self, pod: PodRef, annotations: Changes, labels: Changes | None = None, version: str = ""
     ) -> Pod:
         """Set annotations and labels of the pod with this uid, and return it; None removes one.
 
@@ -72,12 +67,7 @@ class PodClient:
             raise
 
     async def bind(
-        self,
-        pod: PodRef,
-        node: str,
-        annotations: Mapping[str, str],
-        labels: Mapping[str, str],
-        version: str = "",
+        self, pod: PodRef, node: str, annotations: Entries, labels: Entries, version: str = ""
     ) -> None:
         """Create the Binding of a pod: one write, which adds annotations and labels to the pod.
 

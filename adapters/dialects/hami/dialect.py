@@ -110,7 +110,7 @@ class Hami(Dialect):
         """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return pods.read_request(pod, self.config, self.defaults)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
         """Return the number of cards and the priority; see ``pod.admission_defaults``.
 
         Raises:
@@ -118,7 +118,7 @@ class Hami(Dialect):
         """
         return pods.admission_defaults(pod, self.config)
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.config)
 
@@ -149,7 +149,7 @@ class Hami(Dialect):
             self.config.priority: pods.LOWEST_PRIORITY * slots,
         }
 
-    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """Return where HAMi's device plugin describes the node: it finds its pod by the lock."""
         return serves_node(node)
 
@@ -222,12 +222,7 @@ class Hami(Dialect):
         return None if requesting else NO_ALLOCATION
 
     def write_result(
-        self,
-        pod: Pod,
-        request: Request,  # noqa: ARG002
-        placement: Placement,
-        node: Node,  # noqa: ARG002
-        now: int,
+        self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
     ) -> Result:
         """Write the record of a placement."""
         return write_nvidia(pod, placement, now)

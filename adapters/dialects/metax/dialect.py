@@ -106,7 +106,7 @@ class Metax(Dialect):
         is_set = keys.QOS in annotations(pod) or request.terms.task_class is TaskClass.ONLINE
         return NO_DEFAULTS if is_set else AdmissionDefaults({keys.QOS: hami_record.BEST_EFFORT})
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.config)
 
@@ -210,12 +210,7 @@ class Metax(Dialect):
         return AdoptedAllocation(grants, terms)
 
     def write_result(
-        self,
-        pod: Pod,
-        request: Request,
-        placement: Placement,
-        node: Node,  # noqa: ARG002
-        now: int,
+        self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
     ) -> Result:
         """Write the record of a placement; none where MetaX's device plugin alone serves it."""
         if not placement.grants:

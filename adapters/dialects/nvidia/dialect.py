@@ -112,7 +112,7 @@ class Nvidia(Dialect):
             plugin=PluginShare.CARD if resources == {GPU} else PluginShare.DEVICE,
         )
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Return an empty description: the device plugin states numbers of devices, no cards."""
         return NodeDescription()
 

@@ -100,7 +100,7 @@ class Volcano(Dialect):
         """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return self.pods.read(pod)
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.pods.config)
 
@@ -235,7 +235,7 @@ class Volcano(Dialect):
             written[allocation_record.KEY] = allocation_record.encode(placement.grants)
         return Result(annotations=written, labels={})
 
-    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:  # noqa: ARG002
+    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:
         """Write what a pod of another dialect has, for vc-scheduler's own plugin."""
         devices = ""
         for share in shares:

@@ -11,7 +11,7 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import QuotaStore, Store
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.kube import Entries, KubeNode, Pod, full_name
 from adapters.wire.kube_policy import Budget
 from core.feasibility.evaluation import Rejection
 from core.ledger.node_ledger import NodeLedger
@@ -57,12 +57,7 @@ class Binder(Protocol):
     """Binds pods to nodes."""
 
     async def bind(
-        self,
-        pod: PodRef,
-        node: str,
-        annotations: Mapping[str, str],
-        labels: Mapping[str, str],
-        version: str = "",
+        self, pod: PodRef, node: str, annotations: Entries, labels: Entries, version: str = ""
     ) -> None:
         """Bind a pod, and add annotations and labels in the same write.
 

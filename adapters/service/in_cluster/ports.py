@@ -21,7 +21,7 @@ from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import Logger
 from adapters.service.settings.settings import SettingsError
-from adapters.wire.kube import KubeNode, Pod, full_name, pod_ref
+from adapters.wire.kube import Entries, KubeNode, Pod, full_name, pod_ref
 from core.requests.request import PodRef
 
 RETRIED_AT = "dragoman.dev/retry"
@@ -36,12 +36,7 @@ class ClusterPods:
     _cache: ClusterCache
 
     async def bind(
-        self,
-        pod: PodRef,
-        node: str,
-        annotations: Mapping[str, str],
-        labels: Mapping[str, str],
-        version: str = "",
+        self, pod: PodRef, node: str, annotations: Entries, labels: Entries, version: str = ""
     ) -> None:
         """Bind a pod with one Binding, as the port says.
 

@@ -47,7 +47,7 @@ from adapters.service.decide.preemption import (
 )
 from adapters.service.decide.service import Service
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
-from adapters.wire.kube import Pod, Wire, annotations, full_name, pod_ref, rejection_of
+from adapters.wire.kube import Changes, Pod, Wire, annotations, full_name, pod_ref, rejection_of
 from adapters.wire.kube_policy import Budget
 from core.durations import SECOND, Sightings
 from core.ledger.node_ledger import LedgerError
@@ -111,11 +111,7 @@ class PodAccess(Protocol):
         """Return all pods that are bound to a node, as the API server has them."""
 
     async def annotate(
-        self,
-        pod: PodRef,
-        annotations: Mapping[str, str | None],
-        labels: Mapping[str, str | None] | None = None,
-        version: str = "",
+        self, pod: PodRef, annotations: Changes, labels: Changes | None = None, version: str = ""
     ) -> Pod:
         """Set annotations of the pod with this uid and resourceVersion."""
 

@@ -27,7 +27,7 @@ from adapters.service.cluster_state.deleted_pods import release_by
 from adapters.service.decide.ports import Clock, LiveClaims
 from adapters.service.reconcile.nodes.claim_reader import ClaimReader, lingering_of_claim
 from adapters.service.reconcile.reporter import RepairReporter
-from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod
+from adapters.wire.kube import Changes, DeviceObject, KubeNode, Metadata, Pod
 from adapters.wire.records.hardware import NodeHardware
 from core.durations import SECOND
 from core.hardware.node import Node
@@ -51,10 +51,7 @@ class LivePods(Protocol):
         """
 
     async def annotate(
-        self,
-        pod: PodRef,
-        annotations: Mapping[str, str | None],
-        labels: Mapping[str, str | None] | None = None,
+        self, pod: PodRef, annotations: Changes, labels: Changes | None = None
     ) -> Pod:
         """Set annotations and labels of the pod with this uid, and return it; None removes one.
 

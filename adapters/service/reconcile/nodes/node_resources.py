@@ -17,7 +17,7 @@ from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.reconcile.work_queue import for_each_limited
-from adapters.wire.kube import DeviceObject, KubeNode, NodeStatus, annotations
+from adapters.wire.kube import Changes, DeviceObject, KubeNode, NodeStatus, annotations
 from adapters.wire.records.hardware import NodeHardware
 
 FIRST = 1.0
@@ -66,9 +66,7 @@ def patch(node: KubeNode, stated: Mapping[str, int]) -> dict[str, str]:
     return {name: str(amount) for name, amount in stated.items() if not states(node, name, amount)}
 
 
-Publish = Callable[
-    [str, Mapping[str, str | None], Mapping[str, str | None]], Coroutine[None, None, None]
-]
+Publish = Callable[[str, Changes, Changes], Coroutine[None, None, None]]
 """Sets capacity, allocatable and annotations of a node in one write; None removes an entry.
 
 Raises OSError where the API server rejected the write, or did not answer.
@@ -79,7 +77,7 @@ Raises OSError where the API server rejected the write, or did not answer.
 class _Written:
     """The last write to a node, its time, and the seconds before it may be repeated."""
 
-    patch: Mapping[str, str | None]
+    patch: Changes
     when: float
     pause: float = FIRST
 
