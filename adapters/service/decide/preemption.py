@@ -53,17 +53,16 @@ OF_CLAIM = "pod of a claim"
 
 
 def wanted_by(service: Service, pod: Pod) -> Wanted | None:
-    """Return what a pod wants of the ledgers; None for nothing, or for a share beside claims.
+    """Return what a pod wants of the ledgers: its share, else what its claims want, else None.
 
     Raises:
         DialectError: the request is invalid.
     """
     found = service.pod_requests.read(pod)
-    if not pod.spec.resource_claims:
+    if found is not None or not pod.spec.resource_claims:
         return found
     priority = pod.spec.priority or 0
-    request = Request(pod.metadata.uid, full_name(pod), DRA, (), priority=priority)
-    return None if found else ClaimsPod(pod, request)
+    return ClaimsPod(pod, Request(pod.metadata.uid, full_name(pod), DRA, (), priority=priority))
 
 
 def lacks_only_devices(service: Service, pod: Pod) -> tuple[str, ...]:

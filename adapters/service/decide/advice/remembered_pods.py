@@ -7,13 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from adapters.accounting.pod_requests import (
-    CACHED_BYTES,
-    PodRequest,
-    Wanted,
-    size_of,
-    template_of,
-)
+from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, Wanted, size_of, template_of
 from adapters.service.decide.advice.feasibility import spread
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache

@@ -16,7 +16,7 @@ from adapters.dialects.dra.tests.builders import a_card_device, a_result
 from adapters.service.decide.commit.attempt import ClaimOption
 from adapters.service.decide.commit.claim_review import holdings
 from adapters.service.reconcile.preemptor import DELAY, MARK, Preemptor
-from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig
+from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, body, read_pod
 from adapters.service.tests.claims import slice_of
 from adapters.wire.dra import DeviceClass, ListedClaim
@@ -183,6 +183,20 @@ def test_a_claim_that_is_about_to_be_freed_is_waited_for() -> None:
         await here.rounds()
 
         assert here.rig.evictor.evicted == []
+
+
+def test_a_share_beside_a_claim_is_helped_as_its_scheduler_asked() -> None:
+    @on(a_node("n1", cards=2))
+    async def _(here: ClaimRig) -> None:
+        for name in ("low-1", "low-2"):
+            await here.rig.run_pod(a_pod(name, memory=5000), "n1")
+        urgent = rejected("urgent")
+        urgent["spec"]["resourceClaims"] = [{"name": "nic", "resourceClaimName": "nic"}]
+        await here.rig.refuse(urgent)
+
+        await here.rounds(1)
+
+        assert here.rig.evictor.evicted == ["low-2"]
 
 
 OTHER = "device.attributes['gpu.nvidia.com'].cores > 3"
