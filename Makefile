@@ -14,7 +14,7 @@ WAYS :=
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt words check size quick test unit again gate version docs release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-scale bench-peers golden proto fuzz clean
+.PHONY: help setup fmt words check size quick test unit again gate version docs release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-scale bench-transition bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -104,6 +104,9 @@ bench: .venv/.stamp  ## measure; one JSON object per line
 
 bench-scale: .venv/.stamp  ## fill, gangs, evictions, moves and a queue on NODES=500 nodes; WAYS=
 	$(BIN)/python bench/scale_tests.py $(NODES) $(WAYS)
+
+bench-transition: .venv/.stamp  ## nodes go from plugins to claims, beside the same without Dragoman; ARGS="NODES PODS SECONDS"
+	$(BIN)/python bench/transition.py $(ARGS)
 
 bench-peers: .venv/.stamp  ## one decision beside Volcano's and Koordinator's own plugins; needs Go
 	$(BIN)/python bench/peers/compare.py

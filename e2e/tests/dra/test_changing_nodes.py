@@ -3,18 +3,15 @@
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 from time import sleep
 
 import pytest
 from typer.testing import CliRunner
 
 from adapters.cli.main import app
-from e2e.harness.cluster.api import Api, ApiError, Object
+from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.nodes import add_nodes, fake_node
@@ -27,30 +24,21 @@ from e2e.harness.cluster.ready_cluster import (
     wait_for_nodes,
 )
 from e2e.harness.oracles.from_annotations import shares_of_pod
-from e2e.harness.oracles.from_claims import Devices, shares_of_claim
+from e2e.harness.oracles.from_claims import shares_of_claim
 from e2e.harness.oracles.shared_cards import FINISHED, SharedCards
 from e2e.harness.processes.waiting import within
+from e2e.harness.rounds.changing_nodes import CLAIMS_DRIVER, DRIVER, PLUGIN, ChangingNodes, gpus_of
+from e2e.harness.rounds.transition import PART, Arrivals, add, add_class, kind_of, on, remove
 from e2e.harness.schedulers.full_stack import KUBE, starter
 from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CLAIMS,
     RESOURCES,
     SCHEDULERS,
-    a_class,
-    a_pod,
 )
 from e2e.kind.documentation import blocks
 from e2e.testbed import cache
 from e2e.tests.dra.arbiter import end, is_asked, wait_for_ledger
-from e2e.tests.dra.changing_nodes import (
-    CLAIMS_DRIVER,
-    DRIVER,
-    GPU,
-    KUBELET,
-    PLUGIN,
-    ChangingNodes,
-    gpus_of,
-)
 
 pytestmark = [
     pytest.mark.local("the API server admits no claims of other modules"),
@@ -70,8 +58,15 @@ DIALECT, BOTH, ALONE, BACK = (
 """Sections of the guide."""
 
 CHANGING = (SHARED, WHOLE, RETURNS)
-PART = 20 << 10
-"""MiB of a share, and of a claim for a part."""
+ASKS = (
+    ("plain", SCHEDULERS[0]),
+    ("plain", KUBE),
+    ("volcano", KUBE),
+    *((kind, scheduler) for kind in ("whole", "part") for scheduler in SCHEDULERS),
+)
+KINDS = dict(reversed(ASKS))
+MOST = 10
+"""Pods that run at a time."""
 
 STEP = 1.5
 """Seconds in which pods come and go between two changes."""
@@ -79,97 +74,8 @@ STEP = 1.5
 TAINTS = f"{RESOURCES}/devicetaintrules"
 
 
-@dataclass(slots=True)
-class Arrivals:
-    """Pods of all kinds, which come and go; at most ``most`` at a time.
-
-    Attributes:
-        bound: names of those that ran, by kind.
-    """
-
-    api: Api
-    most: int = 16
-    bound: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    _random: Random = field(default_factory=lambda: Random(3))  # noqa: S311
-    _living: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    _count: int = 0
-
-    @contextmanager
-    def coming(self) -> Iterator[None]:
-        """Let them come and go for a block."""
-        ended = threading.Event()
-
-        def work() -> None:
-            while not ended.wait(0.25):
-                self.step()
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join(30)
-
-    def step(self) -> None:
-        """One comes; one goes if there are too many."""
-        kind = self._random.choice(list(KINDS))
-        self._count += 1
-        name = f"{kind}-{self._count}"
-        add(self.api, kind, name)
-        self._living.append((kind, name))
-        if len(self._living) > self.most:
-            kind, name = self._living.pop(self._random.randrange(self.most))
-            with suppress(ApiError):
-                if node_of(self.api, name):
-                    self.bound.setdefault(kind, set()).add(name)
-            remove(self.api, name)
-
-
-def plain(name: str) -> Object:
-    return pod(name, SCHEDULERS[0], {GPU: "1"})
-
-
-def plain_by_extender(name: str) -> Object:
-    return pod(name, KUBE, {GPU: "1"})
-
-
-def share(name: str, mib: int = PART) -> Object:
+def share(name: str, mib: int) -> Object:
     return pod(name, KUBE, {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(mib)})
-
-
-def claimant(name: str) -> Object:
-    return a_pod(name, SCHEDULERS[len(name) % 2], name)
-
-
-KINDS = {
-    "plain": plain,
-    "extender": plain_by_extender,
-    "share": share,
-    "whole": claimant,
-    "part": claimant,
-}
-
-
-def add(api: Api, kind: str, name: str, node: str = "") -> None:
-    """Create a pod of a kind, with its claim; on a node, or on any."""
-    if kind in {"whole", "part"}:
-        exactly: Object = {"deviceClassName": DRIVER}
-        if kind == "part":
-            exactly["capacity"] = {"requests": {"memory": f"{PART}Mi"}}
-            shared = "device.allowMultipleAllocations == true"
-            exactly["selectors"] = [{"cel": {"expression": shared}}]
-        spec = {"devices": {"requests": [{"name": "card", "exactly": exactly}]}}
-        api.create(CLAIMS, {"metadata": {"name": name}, "spec": spec})
-    body = KINDS[kind](name)
-    api.create(PODS, on(body, node))
-
-
-def remove(api: Api, name: str) -> None:
-    """Delete a pod and its claim."""
-    for path in (f"{PODS}/{name}", f"{CLAIMS}/{name}"):
-        with suppress(ApiError):
-            api.delete(path)
 
 
 @dataclass(slots=True)
@@ -179,7 +85,7 @@ class World:
     service: Service
     nodes: ChangingNodes
     arrivals: Arrivals
-    devices: Devices
+    shared: SharedCards
 
     @property
     def api(self) -> Api:
@@ -205,7 +111,7 @@ class World:
                     found[name] = cards
         for row in self.api.get(CLAIMS)["items"]:
             own = set(self.nodes.cards[node])
-            cards = [each.card for each in shares_of_claim(row, self.devices)]
+            cards = [each.card for each in shares_of_claim(row, self.shared.devices)]
             if cards and own.issuperset(cards):
                 found[row["metadata"]["name"]] = cards
         return found
@@ -289,8 +195,7 @@ class World:
         self.end(
             row["metadata"]["name"]
             for row in self.api.get(PODS)["items"]
-            if row["spec"].get("nodeName") == node
-            and row["metadata"]["name"].partition("-")[0] in kinds
+            if row["spec"].get("nodeName") == node and kind_of(row["metadata"]["name"]) in kinds
         )
         within(60, lambda: self.ledger(node) == self.truth(node), lambda: self.compared(node))
 
@@ -318,7 +223,7 @@ class World:
         """A pod of a kind gets each free card of a node: nothing else blocks them."""
         names = [f"probe-{kind}-{number}" for number in range(len(self.free(node)))]
         for name in names:
-            add(self.api, kind, name, node)
+            add(self.api, kind, name, KINDS[kind], node)
         for name in names:
             self.wait_for(name)
         self.check(node)
@@ -340,22 +245,14 @@ def world(plane: ControlPlane) -> Iterator[World]:
     for name in CHANGING:
         nodes.learn_cards(name)
     nodes.cards |= {name: tuple(f"GPU-{name}-{index}" for index in range(2)) for name in STAY}
-    made = a_class(DRIVER, DRIVER)
-    made["spec"]["extendedResourceName"] = GPU
-    api.create(f"{RESOURCES}/deviceclasses", made)
-    cards = gpus_of(nodes.cards)
-    by_uuid = {card.uuid: card for card in cards}
-    devices = {
-        (DRIVER, node, f"gpu-{number}"): by_uuid[uuid]
-        for node in CHANGING
-        for number, uuid in enumerate(nodes.cards[node])
-    }
+    add_class(api)
+    shared = SharedCards(gpus_of(nodes.cards), nodes.devices())
     service = start_service(plane, dra={"claims": True, "arbiter": True, "shadows": True})
     wait_for_ledger(plane)
     with webhooks(service), turn(starter(service, KUBE), plane):
         within(60, lambda: is_asked(service))
-        with nodes.running():
-            yield World(service, nodes, Arrivals(api), devices)
+        with nodes.running(), shared.watching(api):
+            yield World(service, nodes, Arrivals(api, ASKS, shared, MOST), shared)
             end(plane)
     service.stop()
     for name in NODES:
@@ -364,19 +261,8 @@ def world(plane: ControlPlane) -> Iterator[World]:
 
 
 def test_nodes_go_through_all_states_while_pods_come_and_go(world: World) -> None:
-    shared = SharedCards(gpus_of(world.nodes.cards), world.devices)
-    with shared.watching(world.api):
-        nodes_go_through_all_states(world)
-
-    assert shared.problems() == []
-    assert world.nodes.errors == []
-    assert world.arrivals.bound.keys() == KINDS.keys()
-    assert {name.partition("-")[0] for name in shared.claims()} >= {"whole", "part"}
-
-
-def nodes_go_through_all_states(world: World) -> None:
     world.follow(DIALECT, *CHANGING, state="plugin and dialect")
-    world.take_free(SHARED, "share")
+    world.take_free(SHARED, "volcano")
 
     world.follow(BOTH, *CHANGING, state="dialect and claims")
     world.take_free(WHOLE, "whole")
@@ -389,22 +275,27 @@ def nodes_go_through_all_states(world: World) -> None:
     world.take_free(RETURNS, "whole")
 
     world.follow(BACK, RETURNS, state="dialect and claims")
-    world.take_free(RETURNS, "share")
+    world.take_free(RETURNS, "volcano")
     world.follow(BACK, RETURNS, state="plugin and dialect", part=1)
     world.drain(RETURNS, *KINDS)  # the kubelet, which would choose, does not know shares
     world.take_free(RETURNS, "plain")
     world.follow(ALONE, RETURNS, state="plugin")
 
+    assert world.shared.problems() == []
+    assert world.nodes.errors == []
+    assert {kind_of(name) for name in world.shared.bound} >= KINDS.keys()
+    assert {kind_of(name) for name in world.shared.claims()} >= {"whole", "part"}
+
 
 def driver_is_away_and_comes_back(world: World, node: str) -> None:
     """What claims have stays theirs, and no share gets it."""
     world.drain(node, *KINDS)
-    add(world.api, "whole", "stays", node)
+    add(world.api, "whole", "stays", SCHEDULERS[0], node)
     world.wait_for("stays")
     world.check(node)
     before = world.ledger(node)
     world.label(node, **{CLAIMS_DRIVER: None})
-    world.take_free(node, "share")
+    world.take_free(node, "volcano")
     assert world.ledger(node)["stays"] == before["stays"]
     world.label(node, **{CLAIMS_DRIVER: "true"})
     world.take_free(node, "whole")
@@ -424,7 +315,7 @@ def parts_are_on_one_card_where_the_driver_shares_it(world: World) -> None:
         for name in names:
             world.wait_for(name)
         kind = "part" if fits else "whole"
-        add(api, kind, "beside", node)
+        add(api, kind, "beside", SCHEDULERS[0], node)
         if fits:
             world.wait_for("beside")
             world.check(node)
@@ -448,9 +339,9 @@ def a_tainted_card_is_closed(world: World, node: str) -> None:
     api.create(TAINTS, {"metadata": {"name": "repair"}, "spec": spec})
     closed, is_open = world.nodes.cards[node]
     within(30, lambda: not card_of(world, node, closed).get("healthy", True))
-    for kind in ("share", "whole"):
+    for kind in ("volcano", "whole"):
         name = f"tainted-{kind}"
-        add(api, kind, name, node)
+        add(api, kind, name, KINDS[kind], node)
         world.wait_for(name)
         world.check(node)
         assert world.ledger(node)[name] == [is_open]
@@ -464,12 +355,3 @@ def card_of(world: World, node: str, uuid: str) -> Object:
     """A card, as the ledger of its node describes it."""
     cards: list[Object] = ledger(world.service.plane, node)["cards"]
     return next(card for card in cards if card["uuid"] == uuid)
-
-
-def on(body: Object, node: str) -> Object:
-    """A pod that only one node may have, where one is named, and that its kubelet ends."""
-    body["metadata"]["finalizers"] = [KUBELET]
-    body["spec"]["terminationGracePeriodSeconds"] = 1
-    if node:
-        body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
-    return body

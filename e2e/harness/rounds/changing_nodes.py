@@ -1,12 +1,13 @@
 """Nodes whose components a label each chooses: NVIDIA's plugin, the node agent, a driver of claims.
 
-Kubernetes' example driver is real, under NVIDIA's name. kwok's nodes have no kubelet: here one
-assigns devices of the plugin, any that no other pod of the plugin has, writes what an agent would
-read of it, and the last phase of a pod before it is gone.
+Kubernetes' example driver is real, under NVIDIA's name; on nodes that are ``played`` its slices are
+written like those of a node where it ran. kwok's nodes have no kubelet: here one assigns devices of
+the plugin, any that no other pod of the plugin has, writes what an agent would read of it, and the
+last phase of a pod before it is gone.
 """
 
-import threading
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -19,12 +20,15 @@ from core.hardware.quantity import MIB
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS
-from e2e.harness.names import LEDGERS
+from e2e.harness.names import DEVICES, LEDGERS
+from e2e.harness.oracles.from_claims import Devices
 from e2e.harness.oracles.shared_cards import ASSIGNED, FINISHED
 from e2e.harness.processes.process import Process
+from e2e.harness.processes.repeating import repeating
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.native import known_to_peers
 from e2e.harness.workloads.claims import RESOURCES
-from e2e.harness.workloads.inventory import Gpu
+from e2e.harness.workloads.inventory import Gpu, koordinator, volcano
 from e2e.testbed import cache
 
 DRIVER, GPU = "gpu.nvidia.com", "nvidia.com/gpu"
@@ -54,23 +58,48 @@ class ChangingNodes:
         cards: uuids by node.
         assigned: the card of each pod of the plugin, by uid.
         errors: what the API server refused of the components.
+        rejected: names of pods for which the plugin had no device, or had left.
+        dialects: in which agents advertise the cards.
+        alone: there is no Dragoman; where an agent would be, Volcano's device plugin and koordlet
+            are, which describe the same cards.
     """
 
     plane: ControlPlane
-    shared: Sequence[str]
+    shared: Collection[str]
     cards: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     assigned: dict[str, str] = field(default_factory=dict[str, str])
     errors: list[str] = field(default_factory=list[str])
-    _drivers: dict[str, Process] = field(default_factory=dict[str, Process])
+    rejected: list[str] = field(default_factory=list[str])
+    dialects: frozenset[str] = frozenset({"volcano"})
+    alone: bool = False
+    _published: dict[bool, Object] = field(default_factory=dict[bool, Object])
+    _played: set[str] = field(default_factory=set[str])
+    _drivers: dict[str, Process | None] = field(default_factory=dict[str, Process | None])
     _stated: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _random: Random = field(default_factory=lambda: Random(46))  # noqa: S311
 
     def learn_cards(self, node: str) -> None:
         """Run the driver once: only it knows the uuids of its devices."""
         self.start_driver(node)
-        devices = sorted(self.slice_of(node)["spec"]["devices"], key=lambda each: each["name"])
-        self.cards[node] = tuple(each["attributes"]["uuid"]["string"] for each in devices)
+        spec = self.slice_of(node)["spec"]
+        spec["devices"].sort(key=lambda each: each["name"])
+        self.cards[node] = tuple(each["attributes"]["uuid"]["string"] for each in spec["devices"])
+        self._published[node in self.shared] = spec
         self.stop_driver(node)
+
+    def play(self, nodes: Sequence[str]) -> None:
+        """Give nodes cards, and slices from now on, like those of nodes where the driver ran."""
+        for node in nodes:
+            self.cards[node] = tuple(f"GPU-{node}-{number}" for number in range(CARDS))
+            self._played.add(node)
+
+    def devices(self) -> Devices:
+        """The cards of all claims."""
+        return {
+            (DRIVER, node, f"gpu-{number}"): Gpu(uuid, MEMORY)
+            for node, uuids in self.cards.items()
+            for number, uuid in enumerate(uuids)
+        }
 
     def slice_of(self, node: str) -> Object:
         """What the driver publishes on a node; empty where it does not run."""
@@ -79,6 +108,10 @@ class ChangingNodes:
 
     def start_driver(self, node: str) -> None:
         """Start the driver; its devices are there."""
+        if node in self._played:
+            self.plane.api.create(SLICES, self._played_slice(node))
+            self._drivers[node] = None
+            return
         folder = self.plane.run.folder / node
         words = {
             "node-name": node,
@@ -103,49 +136,49 @@ class ChangingNodes:
 
     def stop_driver(self, node: str) -> None:
         """Stop the driver; the kubelet deletes its slices then."""
-        process = self._drivers.pop(node)
-        process.stop()
-        self.plane.run.processes.remove(process)
+        if (process := self._drivers.pop(node)) is not None:
+            process.stop()
+            self.plane.run.processes.remove(process)
         self.plane.api.delete(f"{SLICES}/{self.slice_of(node)['metadata']['name']}")
+
+    def _played_slice(self, node: str) -> Object:
+        spec: Object = json.loads(json.dumps(self._published[node in self.shared]))
+        spec |= {"nodeName": node, "pool": {**spec["pool"], "name": node}}
+        for device, uuid in zip(spec["devices"], self.cards[node], strict=True):
+            device["attributes"]["uuid"]["string"] = uuid
+        return {"metadata": {"name": f"{node}-{DRIVER}"}, "spec": spec}
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Let the components follow the labels, and the kubelet start pods, for a block."""
-        ended = threading.Event()
 
         def work() -> None:
-            while not ended.wait(PAUSE):
-                try:
-                    self._turn()
-                except ApiError as error:
-                    self.errors.append(str(error))
+            try:
+                self._turn()
+            except (ApiError, OSError) as error:
+                self.errors.append(str(error))
 
-        thread = threading.Thread(target=work)
-        thread.start()
         try:
-            yield
+            with repeating(work, PAUSE):
+                yield
         finally:
-            ended.set()
-            thread.join(30)
             for node in list(self._drivers):
                 self.stop_driver(node)
 
-    def settle(self, node: str) -> None:
-        """Wait until the components of a node are those of its labels."""
+    def settle(self, *nodes: str) -> None:
+        """Wait until the components of nodes are those of their labels."""
+        for node in nodes:
+            within(60, lambda: self._is_settled(node))  # noqa: B023
 
-        def is_so() -> bool:
-            row = self.plane.api.get(f"/api/v1/nodes/{node}")
-            wanted = {
-                key for key, value in ON.items() if row["metadata"]["labels"].get(key) == value
-            }
-            stated = int(row["status"]["allocatable"].get(GPU, "0"))
-            return (
-                bool(stated) == (PLUGIN in wanted)
-                and (node in self._drivers) == (CLAIMS_DRIVER in wanted)
-                and (node in self._stated) == (AGENT in wanted)
-            )
-
-        within(30, is_so)
+    def _is_settled(self, node: str) -> bool:
+        row = self.plane.api.get(f"/api/v1/nodes/{node}")
+        wanted = {key for key, value in ON.items() if row["metadata"]["labels"].get(key) == value}
+        stated = int(row["status"]["allocatable"].get(GPU, "0"))
+        return (
+            bool(stated) == (PLUGIN in wanted)
+            and (node in self._drivers) == (CLAIMS_DRIVER in wanted)
+            and (node in self._stated) == (AGENT in wanted)
+        )
 
     def _turn(self) -> None:
         api = self.plane.api
@@ -161,7 +194,7 @@ class ChangingNodes:
             self._plug(row, runs=PLUGIN in has)
             own = [pod for pod in pods if pod["spec"].get("nodeName") == node and _is_plain(pod)]
             self._admit(node, own, runs=PLUGIN in has)
-            self._report(node, own, runs=AGENT in has)
+            (self._describe if self.alone else self._report)(node, own, runs=AGENT in has)
             if CLAIMS_DRIVER in has and node not in self._drivers:
                 self.start_driver(node)
             elif CLAIMS_DRIVER not in has and node in self._drivers:
@@ -200,6 +233,7 @@ class ChangingNodes:
                 self.plane.api.merge(f"{PODS}/{name}", {"metadata": about})
                 self.assigned[uid] = card
             else:
+                self.rejected.append(name)
                 with suppress(ApiError):
                     self.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
 
@@ -217,7 +251,7 @@ class ChangingNodes:
                 "A100",
                 MEMORY * MIB,
                 10,
-                dialects=frozenset({"volcano"}),
+                dialects=self.dialects,
             )
             for index, uuid in enumerate(self.cards[node])
         )
@@ -235,6 +269,27 @@ class ChangingNodes:
             api.create(LEDGERS, about | {"metadata": {"name": node}, "spec": {"node": node}})
         api.merge(f"{LEDGERS}/{node}/status", {"status": msgspec.json.decode(status)})
         self._stated[node] = status
+
+    def _describe(self, node: str, _: Sequence[Object], *, runs: bool) -> None:
+        """Write what other device plugins and koordlet say of the cards."""
+        if runs == (node in self._stated):
+            return
+        cards = [Gpu(uuid, MEMORY) for uuid in self.cards[node]]
+        row = known_to_peers(node, volcano(cards), koordinator(cards))
+        about, api, path = row.node["metadata"], self.plane.api, f"/api/v1/nodes/{node}"
+        amounts = {key: text for key, text in row.node["status"]["capacity"].items() if "/" in key}
+        texts: Object = {key: about[key] for key in ("annotations", "labels")}
+        if runs:
+            api.create(DEVICES, row.device or {})
+            api.merge(path, {"metadata": texts})
+            self._stated[node] = b""
+        else:
+            amounts = dict.fromkeys(amounts, "0")
+            gone = {key: None for key in about["annotations"] if key.startswith("volcano.sh/")}
+            api.merge(path, {"metadata": {"annotations": gone}})
+            api.delete(f"{DEVICES}/{node}")
+            del self._stated[node]
+        api.merge(f"{path}/status", {"status": {"capacity": amounts, "allocatable": amounts}})
 
 
 def gpus_of(cards: dict[str, tuple[str, ...]]) -> list[Gpu]:
