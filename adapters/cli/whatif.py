@@ -82,14 +82,9 @@ def add(fleet: Fleet, additions: Sequence[str]) -> Fleet:
                 replace(card, node=name, uuid=f"{card.uuid}-{name}") for card in model.node.cards
             )
             metadata = msgspec.structs.replace(model.kube.metadata, name=name)
+            kube = msgspec.structs.replace(model.kube, metadata=metadata)
             nodes[name] = NodeState(
-                kube=msgspec.structs.replace(model.kube, metadata=metadata),
-                ledger=NodeLedger.of(replace(model.node, name=name, cards=cards)),
-                stored=None,
-                unreadable=None,
-                repairs=(),
-                pods=(),
-                problems=(),
+                kube, NodeLedger.of(replace(model.node, name=name, cards=cards))
             )
     return replace(fleet, nodes=nodes)
 

@@ -62,9 +62,9 @@ def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | N
         return None if amount is None else (place.replace("limits", "requests", 1), amount)
     limit, request = limits[resource], requests.get(resource, limits[resource])
     try:
-        is_equal = parse(str(request)) == parse(str(limit))
+        is_equal = request == limit or parse(str(request)) == parse(str(limit))
     except QuantityError:
-        is_equal = request == limit
+        is_equal = False
     if not is_equal:
         raise DialectError(place, limit, f"must equal the request, which is {request}")
     return place, limit

@@ -36,7 +36,7 @@ from adapters.repairs.repairs import (
     closing,
     repaired,
 )
-from adapters.wire.kube import Pod, annotations, full_name, labels
+from adapters.wire.kube import Pod, UnreadPod, annotations, full_name, labels
 from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -77,7 +77,8 @@ def reconcile(
         and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
     repairs: tuple[Repair, ...] = (*described, *closed, *adopted, *claimed, *left)
-    repairs += recounted(repaired(view.ledger, repairs), view.pods, dialects)
+    if any(pod.spec.init_containers or isinstance(pod, UnreadPod) for pod in view.pods):
+        repairs += recounted(repaired(view.ledger, repairs), view.pods, dialects)
     if late:
         after = repaired(view.ledger, repairs)
         found = allocate_late(after, late.values(), view.refused)

@@ -64,7 +64,7 @@ class Bound:
         self._complete = places.complete
         self._comparable = comparable(pods, places.situation)
         self._cards = CardPrices(pods, places, expired)
-        self._freed = sorted(_freed(places), key=lambda each: Fraction(each[0], each[1]))
+        self._freed = [*_freed(places)]
 
     def unresolvable(self) -> frozenset[str]:
         """Return the uids of the pods that have no place even if all movable pods leave."""
@@ -79,7 +79,8 @@ class Bound:
         prices = [self._price[uid] for uid in placed]
         memory = sum(price.memory for price in prices)
         cost = Fraction(0)
-        for weight, freed in self._freed:
+        in_order = sorted(self._freed, key=lambda each: Fraction(*each)) if memory else ()
+        for weight, freed in in_order:
             part = min(Fraction(memory, freed), Fraction(1))
             cost += weight * part
             memory -= ceil(freed * part)

@@ -411,7 +411,8 @@ def whatif(
         coming = read_files(pods, workloads=True) if pods else Manifests()
         add_replicas(found, [node for node, _ in found.nodes.values()])
         now = read_fleet(found, Defaults())
-        then = changes.remove(changes.add(read_fleet(found, defaults), add or ()), remove or ())
+        then = now if defaults == Defaults() else read_fleet(found, defaults)
+        then = changes.remove(changes.add(then, add or ()), remove or ())
         add_replicas(coming, [state.kube for state in then.nodes.values()], now.pods)
         then = changes.arrive(then, coming)
         moved = frozenset(
@@ -419,12 +420,10 @@ def whatif(
             if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name
         )  # fmt: skip
         after = Run(then, RunOptions(defaults, 0))
-        listing, summary = changes.compare(
-            Run(now, RunOptions(Defaults(), 0)).place_all(), after.place_all(), moved
-        )
+        before = Run(now, RunOptions(Defaults(), 0)).place_all()
+        listing, summary = changes.compare(before, after.place_all(), moved)
         listing = changes.with_workloads(listing, after.workloads.values())
-        chosen = None if all_namespaces else namespace
-        listing = sorted_by(of_namespace(listing, chosen), sort)
+        listing = sorted_by(of_namespace(listing, None if all_namespaces else namespace), sort)
     is_document = (output or "").startswith(("json", "yaml"))
     typer.echo(write(listing if is_document else replace(listing, further=None)), nl=False)
     if not no_headers and output in (None, "wide"):

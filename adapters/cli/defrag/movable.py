@@ -29,8 +29,9 @@ from adapters.wire.kube import (
     annotations,
     full_name,
 )
-from adapters.wire.kube_policy import JobObject, selects
+from adapters.wire.kube_policy import Budget, JobObject, selects
 from adapters.wire.quantity import QuantityError, parse
+from core.moves.situation import PlannedPod
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
 
@@ -92,7 +93,9 @@ class _Sorter:
         self.movable: dict[str, MovablePod] = {}
         self.staying: dict[str, str] = {}
         self._fleet = fleet
-        self._budgets = [budget for budget, _ in found.budgets]
+        self._budgets: dict[str, list[Budget]] = {}
+        for budget, _ in found.budgets:
+            self._budgets.setdefault(budget.metadata.namespace, []).append(budget)
         self._jobs = {name: job for name, (job, _) in found.jobs.items()}
         self._pods = {pod.metadata.uid: pod for pod in fleet.pods.values()}
         self._gangs = fleet.gangs()
@@ -170,7 +173,8 @@ class _Sorter:
             return BY_CLAIM
         # Of a pod that several budgets select, the eviction ends with status 500.
         # Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create.
-        found = [budget for budget in self._budgets if selects(budget, pod)]
+        namespace = pod.metadata.namespace or "default"
+        found = [each for each in self._budgets.get(namespace, ()) if selects(each, pod)]
         if len(found) > 1:
             return "several PodDisruptionBudgets select it, so that it cannot be evicted"
         if found and found[0].status.disruptions_allowed < 1:
@@ -271,8 +275,10 @@ def needs(pod: Pod) -> dict[str, int]:
     return {**{name: amount for name, amount in most.items() if amount}, PODS: 1}
 
 
-def room(nodes: Mapping[str, KubeNode], pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
-    """By node, what its allocatable resources leave beside its pods; without what it lacks."""
+def room(
+    nodes: Mapping[str, KubeNode], pods: Iterable[Pod], planned: Mapping[str, PlannedPod]
+) -> dict[str, dict[str, int]]:
+    """By node, what its allocatable resources leave beside its pods, some of which are planned."""
     units = {**UNITS, PODS: 1}
     free: dict[str, dict[str, int]] = {}
     for name, node in nodes.items():
@@ -286,7 +292,8 @@ def room(nodes: Mapping[str, KubeNode], pods: Iterable[Pod]) -> dict[str, dict[s
     for pod in pods:
         left = free.get(pod.spec.node_name or "")
         if left and may_use_cards(pod):
-            for name, amount in needs(pod).items():
+            known = planned.get(pod.metadata.uid)
+            for name, amount in (needs(pod) if known is None else known.needs).items():
                 if name in left:
                     left[name] -= amount
     return free

@@ -255,7 +255,7 @@ class _Planning:
             uid: self._pod(each.pod, each.request, each.weight)
             for uid, each in self.found.movable.items()
         } | ({each.request.uid: each for each in self._claims()} if claims_move else {})
-        free = room(self.facts.nodes(), fleet.pods.values())
+        free = room(self.facts.nodes(), fleet.pods.values(), self.movable)
         self.places = Places(Situation(self.facts.inventory, self.movable, free))
         self.plans: list[MovePlan] = []
         self.targets: list[MoveTarget] = []

@@ -5,6 +5,7 @@ without one counts by the records on its pods.
 """
 
 import uuid
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -64,11 +65,11 @@ class NodeState:
 
     kube: KubeNode
     ledger: NodeLedger
-    stored: NodeLedger | None
-    unreadable: str | None
-    repairs: tuple[Repair, ...]
-    pods: tuple[Pod, ...]
-    problems: tuple[str, ...]
+    stored: NodeLedger | None = None
+    unreadable: str | None = None
+    repairs: tuple[Repair, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    problems: tuple[str, ...] = ()
     sliced: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
@@ -287,9 +288,7 @@ class _Reader:
         ledger = NodeLedger.of(node) if stored is None else stored
         holdings = () if agent is None else agent.holdings
         claims = self.known.holding(ledger, node)
-        bound = self._bound
-        if claims:
-            bound = {**bound, **{held.uid: name for held in claims}}
+        bound = ChainMap({held.uid: name for held in claims}, self._bound)
         view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)

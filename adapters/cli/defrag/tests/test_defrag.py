@@ -150,6 +150,12 @@ def test_a_disruption_budget_keeps_a_pod_that_the_eviction_would_be_refused_for(
     assert "a" not in moved_pods(budget("b", 0) | change, labels=labels)
 
 
+def test_a_disruption_budget_of_another_namespace_keeps_no_pod() -> None:
+    elsewhere = budget("b", 0) | {"metadata": {"name": "b", "namespace": "team"}}
+
+    assert moved_pods(elsewhere, labels={"app": "a"}) == ["a"]
+
+
 def with_a_claim(**metadata: Any) -> list[Plain]:
     """Two cards are wanted where a pod's claim has one; another node has a card for the claim."""
     other = a_slice(uuid(0, "node-b"))
