@@ -236,7 +236,7 @@ class _Candidates:
 
     def together(self, ledger: NodeLedger) -> tuple[EvictedTogether, ...]:
         """Return the groups, each once, with what they have of a node."""
-        uids_of = {_uids(group): group for group in self.groups.values()}
+        uids_of = {frozenset(p.metadata.uid for p in one.pods): one for one in self.groups.values()}
         return tuple(
             EvictedTogether(uids & ledger.allocations.keys(), len(uids), group.priority)
             for uids, group in uids_of.items()
@@ -268,10 +268,6 @@ class _Candidates:
         group = self.groups.get(uid)
         if group is not None:
             yield from group.pods
-
-
-def _uids(group: DisruptedTogether) -> frozenset[str]:
-    return frozenset(pod.metadata.uid for pod in group.pods)
 
 
 def _fewest(

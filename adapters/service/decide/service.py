@@ -5,7 +5,7 @@ built on what is here.
 """
 
 from asyncio import gather
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,7 +46,7 @@ CHANGED_PODS = 2
 """How often a Binding is sent again because the pod was changed after it was read."""
 
 READS = 10
-"""Pods of a scheduler that are read for nothing before their Bindings, after one was refused."""
+"""Pods of a scheduler, one after the other, that are read for nothing before their Bindings."""
 
 CONFLICT, NOT_FOUND = 409, 404
 
@@ -144,7 +144,7 @@ class Service:
         )
         self._mirrored = frozenset(mirrored)
         self._binding: dict[str, tuple[str, Committed]] = {}
-        self._nominating: Counter[str | None] = Counter()
+        self._reads: dict[str | None, int] = defaultdict(lambda: READS)
 
     @property
     def mirrored(self) -> list[Dialect]:
@@ -316,7 +316,11 @@ class Service:
                 await self._bind_version(pod_request, committed, began)
         except BindError as error:
             if error.definite and committed.new:
-                await self._release_unbound(pod_request, node, committed.attempt)
+                try:
+                    await self.committer.release(uid, node, committed.attempt)
+                except (LedgerContended, OSError) as late:  # the reconciler will
+                    text = f"cards of {node} stay allocated until the next reconciliation: {late}"
+                    self.ports.events.emit(pod, "ReleaseFailed", text, warning=True)
             elif error.definite:
                 self.gangs.not_bound(pod_request, node, committed)
             if error.definite and locked:
@@ -356,10 +360,10 @@ class Service:
         latest, scheduler = pod_request, pod_request.pod.spec.scheduler_name
         with suppress(OSError):  # the API server says whether it has changed
             latest = still(await self.ports.pods.get(ref)) or pod_request
-            nominated = latest.pod.status.nominated_node_name
-            if nominated != node and self._nominating[scheduler] > 0:
+            if latest.pod.status.nominated_node_name != node and self._reads[scheduler] > 0:
                 latest = still(await self.ports.pods.newest(ref)) or latest
-                self._nominating[scheduler] -= latest.pod.status.nominated_node_name != node
+                is_nominated = latest.pod.status.nominated_node_name == node
+                self._reads[scheduler] = READS if is_nominated else self._reads[scheduler] - 1
         for attempt in range(1 + CHANGED_PODS):
             self.check_age(began)
             result, version = self.result(latest, committed), latest.pod.metadata.resource_version
@@ -371,7 +375,7 @@ class Service:
                     raise
                 latest = again
                 if latest.pod.status.nominated_node_name == node:
-                    self._nominating[scheduler] = READS
+                    self._reads[scheduler] = READS
             else:
                 return
 
@@ -385,14 +389,6 @@ class Service:
             return None
         is_same = again is not None and again.request == pod_request.request
         return again if is_same and newer.status.phase in (None, "Pending") else None
-
-    async def bind_without_share(self, pod: Pod, node: str) -> None:
-        """Bind a pod that requests no share.
-
-        Raises:
-            BindError: the pod is not bound.
-        """
-        await send_binding(self.ports, pod_ref(pod), node, Result({}, {}))
 
     def binding_in_progress(self, uid: str, node: str) -> Committed | None:
         """Return the allocation of a pod whose Binding to a node this process awaits."""
@@ -463,14 +459,6 @@ class Service:
     async def _unlock(self, pod: Pod, node: str) -> None:
         if self.ports.locks is not None:
             await self.ports.locks.release(pod, node)
-
-    async def _release_unbound(self, pod_request: PodRequest, node: str, attempt: int) -> None:
-        """Release after a rejected Binding; what cannot be released now, the reconciler will."""
-        try:
-            await self.committer.release(pod_request.request.uid, node, attempt)
-        except (LedgerContended, OSError) as error:
-            text = f"cards of {node} stay allocated until the next reconciliation: {error}"
-            self.ports.events.emit(pod_request.pod, "ReleaseFailed", text, warning=True)
 
 
 def _relied_on(pod: Pod) -> object:

@@ -9,17 +9,17 @@ import numpy as np
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.answer import OTHER_REASONS
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import NO_RESULT, DialectError
 from adapters.service.decide.advice.feasibility import NodeRejections
 from adapters.service.decide.gang_state import GangRefusal
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
-from adapters.service.decide.service import Service
+from adapters.service.decide.service import Service, send_binding
 from adapters.service.endpoints.outcomes import ERRORS, failed, read_request
 from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs
-from adapters.wire.kube import Pod, UnreadPod, full_name
+from adapters.wire.kube import Pod, UnreadPod, full_name, pod_ref
 from core.feasibility.columns import Mask
 from core.requests.decision import main_cause
 from core.requests.reason import Reason
@@ -197,7 +197,7 @@ class KubeExtender:
                 found = await self._service.newest(pod)
             pod_request = self._service.pod_requests.read(found)
             if pod_request is None:
-                await self._service.bind_without_share(found, args.node)
+                await send_binding(self._service.ports, pod_ref(found), args.node, NO_RESULT)
                 return replace(decision, outcome=Outcome.UNTOUCHED)
             decision = replace(decision, dialect=pod_request.dialect.name)
             self._service.expected_pods.correct(pod_request.request, args.node)

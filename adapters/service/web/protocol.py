@@ -50,17 +50,16 @@ class OneWrite:
     """The transport of one response: a client wakes up once, for head and body together."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self.close = transport.close
-        self._transport = transport
+        self.close, self._send = transport.close, transport.writelines
         self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
         """Send some bytes; the head, which comes first, waits for the next ones."""
         if self._head is None:
             self._head = data
-            return
-        self._transport.writelines(filter(None, (self._head, data)))
-        self._head = b""
+        else:
+            self._send(filter(None, (self._head, data)))
+            self._head = b""
 
 
 class LimitedProtocol(HttpToolsProtocol):

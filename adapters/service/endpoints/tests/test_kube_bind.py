@@ -139,7 +139,7 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_resolved() -> N
         bench = await a_service(pods=[a_pod()])
         kube = KubeExtender(bench.service)
         bench.cluster.lost = [BindError(0, "no answer")]
-        bench.cluster.unread = [OSError("no answer")]
+        bench.cluster.unread = [OSError("before"), OSError("no answer")]
         first = await decoded(kube.bind(bind("p", "n1")))
         kept = used(bench, "n1")
         again = await decoded(kube.bind(bind("p", "n1")))
