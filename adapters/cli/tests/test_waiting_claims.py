@@ -387,3 +387,30 @@ def test_a_node_with_many_cards_is_judged_surely() -> None:
     assert summary(*things, unallocated(a_request(count=15)), waiting()) == "cards fit on node-a"
     short = "0 of 1 nodes fit: 1 node: 15 of 16 devices free, 16 requested"
     assert summary(*things, unallocated(a_request(count=16)), waiting()) == short
+
+
+def test_rows_of_claims_on_a_mixed_node_name_their_pods() -> None:
+    held = a_claim("gpu-0", "held")
+    held["metadata"] |= {"uid": "uid-held", "namespace": "default"}
+    consumer = {"resource": "pods", "name": "user", "uid": "uid-user"}
+    held["status"]["reservedFor"] = [consumer]
+    spec = {"nodeName": "node-a", "resourceClaims": [{"name": "c", "resourceClaimName": "held"}]}
+    user = pod("user", spec=spec, metadata={"uid": "uid-user"})
+    things = (*TWO, held, user, volcano_bound("v", 4000, 1), unallocated(), waiting())
+
+    shares, pods = (
+        json.loads(command(*words, "-o", "json", things=things).stdout)["items"]
+        for words in (("who", "node-a"), ("top", "pods"))
+    )
+
+    assert [(each["pod"], each["note"]) for each in shares] == [
+        ("held", "ResourceClaim of user"),
+        ("v", ""),
+    ]
+    assert {each["pod"]: each["note"] for each in pods} == {
+        "held": "ResourceClaim of user",
+        "v": "",
+    }
+    assert "no findings" in command("audit", things=things).stdout
+    (row,) = json.loads(command("top", "-o", "json", things=things).stdout)["items"]
+    assert (row["pods"], row["idle"], row["grantedMiB"]) == (2, 0, 14000)

@@ -65,7 +65,7 @@ SHARE_KEYS = (
 def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     """Return one row for each pod with cards; ``cards`` counts different ones."""
     rows = [
-        pod_row(held_pod(held), fleet.agents.pod(name, held.pod))
+        pod_row(held_pod(held, fleet.claims), fleet.agents.pod(name, held.pod))
         for name, state in fleet.nodes.items()
         for held in state.ledger.allocations.values()
     ]
@@ -154,7 +154,7 @@ def who(fleet: Fleet, place: str) -> Listing:
     if state is None:
         known = ", ".join(sorted(fleet.nodes)[:20]) or "none"
         raise InputError(place, f"no node {name!r}; nodes: {known}")
-    shares = held_shares(state.ledger, wanted)
+    shares = held_shares(state.ledger, wanted, fleet.claims)
     if shares is None:
         known = ", ".join(f"{card.index} ({card.uuid})" for card in state.node.cards) or "none"
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")

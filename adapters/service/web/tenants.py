@@ -46,7 +46,8 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
             if at % COMPARED == 0:
                 await sleep(0)
             held = ledger.allocations.values()
-            own = [held_pod(each) for each in held if each.pod.startswith(f"{namespace}/")]
+            here = (each for each in held if each.pod.startswith(f"{namespace}/"))
+            own = [held_pod(each, service.ports.objects.claims) for each in here]
             if own:
                 rows += own
                 created |= _created(pods_on(ledger.node.name), namespace)
@@ -63,7 +64,7 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
             ledger, card = next((found for found in uuids if found[1] == node), (None, card))
         if ledger is None:
             return problem(404, f"no node {node[:80]!r} with cards")
-        node, found = ledger.node.name, held_shares(ledger, card)
+        node, found = ledger.node.name, held_shares(ledger, card, service.ports.objects.claims)
         if found is None:
             return problem(404, f"node {node} has no card {card[:80]!r}")
         every = [*found]
