@@ -19,6 +19,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
 from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.gang_members import (
@@ -86,32 +87,22 @@ REMEMBERED = 128
 """Gangs of which a state is kept, and pods of which it is known where they may go."""
 
 
+@dataclass(eq=False)
 class Gangs:
     """Plans gangs, holds their cards and lets none be bound in part."""
 
-    def __init__(
-        self,
-        *,
-        ledgers: LedgerCache,
-        feasibility: Feasibility,
-        committer: Committer,
-        pod_requests: PodRequestCache,
-        clock: Clock,
-        source: GangCache,
-        quotas: Quotas,
-    ) -> None:
-        self._ledgers = ledgers
-        self._feasibility = feasibility
-        self._committer = committer
-        self._pod_requests = pod_requests
-        self._clock = clock
-        self._source = source
-        self._quotas = quotas
-        self._states = GangStates()
-        self._limited: OrderedDict[str, NodeNames] = OrderedDict()
-        self._rested_at: int | None = None
-        self._marks = Sightings(MARKED)
-        self._in_vain: dict[str, int] = {}
+    _ledgers: LedgerCache
+    _feasibility: Feasibility
+    _committer: Committer
+    _pod_requests: PodRequestCache
+    _clock: Clock
+    _source: GangCache
+    _quotas: Quotas
+    _states: GangStates = field(default_factory=GangStates)
+    _limited: OrderedDict[str, NodeNames] = field(default_factory=OrderedDict)
+    _rested_at: int | None = None
+    _marks: Sightings = field(default_factory=lambda: Sightings(MARKED))
+    _in_vain: dict[str, int] = field(default_factory=dict)
 
     async def place(self, pod_request: PodRequest, names: NodeNames) -> str | GangRefusal | None:
         """Return the node that is held for a pod of a gang, after all its gang's cards are held.

@@ -119,13 +119,13 @@ class Service:
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.gangs = Gangs(
-            ledgers=self.ledgers,
-            feasibility=self.feasibility,
-            committer=self.committer,
-            pod_requests=self.pod_requests,
-            clock=ports.clock,
-            source=ports.gangs,
-            quotas=self.quotas,
+            self.ledgers,
+            self.feasibility,
+            self.committer,
+            self.pod_requests,
+            ports.clock,
+            ports.gangs,
+            self.quotas,
         )
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects, ports.gangs)
         self.readiness = Readiness()

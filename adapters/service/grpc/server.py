@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,7 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
 )
 
 
+@dataclass(eq=False)
 class CallLimits(grpc.aio.ServerInterceptor):
     """Reads messages and writes responses in the place of grpc; what a client sees is the same.
 
@@ -102,15 +104,10 @@ class CallLimits(grpc.aio.ServerInterceptor):
     end, and each such call is one of those that the server answers at a time.
     """
 
-    def __init__(
-        self,
-        message_seconds: float = MESSAGE_SECONDS,
-        response_seconds: float = RESPONSE_SECONDS,
-    ) -> None:
-        self._message_seconds = message_seconds
-        self._response_seconds = response_seconds
-        self._arriving: dict[asyncio.Timeout, None] = {}  # the oldest first
-        self._streams = 0
+    message_seconds: float = MESSAGE_SECONDS
+    response_seconds: float = RESPONSE_SECONDS
+    _arriving: dict[asyncio.Timeout, None] = field(default_factory=dict)  # the oldest first
+    _streams: int = 0
 
     async def intercept_service(
         self,
@@ -154,7 +151,7 @@ class CallLimits(grpc.aio.ServerInterceptor):
             oldest = next(iter(self._arriving))
             del self._arriving[oldest]
             oldest.reschedule(asyncio.get_running_loop().time())
-        limit = asyncio.timeout(self._message_seconds)
+        limit = asyncio.timeout(self.message_seconds)
         try:
             async with limit:
                 self._arriving[limit] = None
@@ -174,7 +171,7 @@ class CallLimits(grpc.aio.ServerInterceptor):
     async def _write(self, response: Any, context: "Context[Any, Any]") -> None:
         """Write a message; the call ends here where the client does not read."""
         try:
-            async with asyncio.timeout(self._response_seconds):
+            async with asyncio.timeout(self.response_seconds):
                 await context.write(response)
         except TimeoutError:
             text = "the response was not read in time"

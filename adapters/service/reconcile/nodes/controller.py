@@ -32,7 +32,8 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionLog, LiveClaims
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.nodes.node_reader import LivePods, NodeReader
+from adapters.service.reconcile.nodes.claim_reader import ClaimReader
+from adapters.service.reconcile.nodes.node_reader import LivePods, NodeReader, OrphanTracker
 from adapters.service.reconcile.nodes.pod_writer import PodWriter
 from adapters.service.reconcile.reporter import RepairReporter
 from adapters.service.reconcile.work_queue import WorkQueue
@@ -81,7 +82,8 @@ class Reconciler:
         """Reconcile nothing yet.
 
         A Binding may take ``grace`` seconds; the decision log counts lost compare-and-swap writes.
-        ``confirm_always`` and ``live_claims`` are as for ``NodeReader``.
+        ``confirm_always`` is as for ``NodeReader``; ``live_claims`` is None where no ResourceClaims
+        count.
         """
         self._service = service
         self._cache = cache
@@ -89,15 +91,14 @@ class Reconciler:
         self._decision_log = decision_log
         self._reporter = reporter or RepairReporter()
         self._grace = grace
-        clock = service.ports.clock
         self._reader = NodeReader(
             cache,
             live,
-            clock,
-            grace * SECOND,
+            service.ports.clock,
+            OrphanTracker(grace * SECOND),
+            ClaimReader(cache, live_claims),
             self._reporter,
             confirm_always=confirm_always,
-            live_claims=live_claims,
         )
         self._writer = PodWriter(service, cache, store, live, grace * SECOND)
         self._queue = WorkQueue(self._seconds, REST)

@@ -10,6 +10,7 @@ than a Binding can be on its way.
 
 from asyncio import gather
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ from adapters.dialects.merge import read_node
 from adapters.repairs.repairs import LOST_LEDGER, NodeView
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import release_by
-from adapters.service.decide.ports import Clock, LiveClaims
+from adapters.service.decide.ports import Clock
 from adapters.service.reconcile.nodes.claim_reader import ClaimReader, lingering_of_claim
 from adapters.service.reconcile.reporter import RepairReporter
 from adapters.wire.kube import Changes, DeviceObject, KubeNode, Metadata, Pod
@@ -116,17 +117,15 @@ def _unversioned(metadata: Metadata) -> Metadata:
     return msgspec.structs.replace(metadata, resource_version="")
 
 
+@dataclass(eq=False, slots=True)
 class OrphanTracker:
-    """Remembers since when allocations have been without a bound pod."""
+    """Remembers since when allocations have been without a bound pod.
 
-    def __init__(self, grace: int) -> None:
-        """Begin without any.
+    ``grace`` is how long an attempt to bind a pod may take, in the unit of ``now``.
+    """
 
-        Args:
-            grace: how long an attempt to bind a pod may take, in the unit of ``now``.
-        """
-        self._grace = grace
-        self._unbound_since: dict[str, dict[tuple[str, int], int]] = {}
+    grace: int
+    _unbound_since: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
 
     def abandoned(self, ledger: NodeLedger, bound: Mapping[str, str], now: int) -> tuple[str, ...]:
         """Return the uids of pods whose allocations can be released.
@@ -149,7 +148,7 @@ class OrphanTracker:
                 continue
             attempt = (uid, allocation.attempt)
             unbound_since[attempt] = earlier.get(attempt, now)
-            if where != "" or now - unbound_since[attempt] >= self._grace:
+            if where != "" or now - unbound_since[attempt] >= self.grace:
                 abandoned.append(uid)
         self._unbound_since[name] = unbound_since
         return tuple(abandoned)
@@ -170,36 +169,25 @@ _Sources = tuple[
 ]
 
 
+@dataclass(eq=False, slots=True)
 class NodeReader:
-    """Reads one node at a time; remembers what it read until the sources change."""
+    """Reads one node at a time; remembers what it read until the sources change.
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        live: LivePods,
-        clock: Clock,
-        grace: int,
-        reporter: RepairReporter,
-        *,
-        confirm_always: bool,
-        live_claims: LiveClaims | None = None,
-    ) -> None:
-        """Read nothing yet.
+    An allocation may be without a bound pod as long as ``orphans`` says. ``confirm_always`` says
+    whether containers of a pod that was deleted by force may run on also where no agent can
+    confirm that they have stopped.
+    """
 
-        An allocation may be without a bound pod for ``grace`` nanoseconds. ``confirm_always`` says
-        whether containers of a pod that was deleted by force may run on also where no agent can
-        confirm that they have stopped; ``live_claims`` is None where no ResourceClaims count.
-        """
-        self._cache = cache
-        self._live = live
-        self._clock = clock
-        self._reporter = reporter
-        self._confirm_always = confirm_always
-        self._claims = ClaimReader(cache, live_claims)
-        self._orphans = OrphanTracker(grace)
-        # A node as it was read last, and what is invalid in it: most looks are due to its pods.
-        self._nodes: dict[str, tuple[_Sources, Node, tuple[str, ...]]] = {}
-        self._adoptions: dict[str, AdoptionCache] = {}
+    _cache: ClusterCache
+    _live: LivePods
+    _clock: Clock
+    _orphans: OrphanTracker
+    _claims: ClaimReader
+    _reporter: RepairReporter
+    confirm_always: bool
+    # A node as it was read last, and what is invalid in it: most looks are due to its pods.
+    _nodes: dict[str, tuple[_Sources, Node, tuple[str, ...]]] = field(default_factory=dict)
+    _adoptions: dict[str, AdoptionCache] = field(default_factory=dict)
 
     def node(self, name: str, dialects: Sequence[Dialect]) -> Node | None:
         """Return a node as the cluster describes it now; None where there is no such node."""
@@ -281,7 +269,7 @@ class NodeReader:
         free_at = partial(
             release_by,
             has_agent=name in self._cache.hardware,
-            always=self._confirm_always,
+            always=self.confirm_always,
             now=wall // SECOND,
         )
         lingering: dict[str, int] = {}
@@ -355,7 +343,7 @@ class ClusterEndedPods:
         """Know what a cache knows; ``confirm_always`` as for ``NodeReader``."""
         self._cache = cache
         self._live = live
-        self._confirm_always = confirm_always
+        self.confirm_always = confirm_always
 
     async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
         """Return the allocations whose pods are gone for good; see ``ports.EndedPods``.
@@ -373,7 +361,7 @@ class ClusterEndedPods:
                 pod = cache.pod(held.pod_ref.namespace, held.pod_ref.name)
                 has_ended = pod is not None and pod.metadata.uid == held.uid and has_finished(pod)
             else:
-                always = self._confirm_always
+                always = self.confirm_always
                 until = release_by(departure, has_agent=has_agent, always=always, now=0)
                 has_ended = until is None
             if has_ended:
