@@ -8,15 +8,7 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.options import (
-    AllNamespaces,
-    Context,
-    DocumentFormat,
-    Files,
-    Kubeconfig,
-    bad_input,
-    document_text,
-)
+from adapters.cli.commands import options
 
 
 class AuditFormat(Enum):
@@ -29,14 +21,14 @@ class AuditFormat(Enum):
 
 
 def audit(
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: Annotated[
         str | None,
         typer.Option("-n", "--namespace", metavar="NAME", help="Report findings of its pods only."),
     ] = None,
-    all_namespaces: AllNamespaces = False,
+    all_namespaces: options.AllNamespaces = False,
     output: Annotated[
         AuditFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, yaml."),
@@ -74,7 +66,7 @@ def audit(
         if rule not in RULES:
             known = ", ".join(RULES)
             raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
-    with bad_input():
+    with options.bad_input():
         origin = Origin(filename or (), kubeconfig, context)
         manifests = origin.read()
         fleet = read_fleet(manifests, Defaults())
@@ -88,20 +80,20 @@ def audit(
     if output in (AuditFormat.TABLE, AuditFormat.WIDE):
         text = as_table(report, headers=not no_headers, wide=output is AuditFormat.WIDE)
     else:
-        text = document_text(output, as_plain(report))
+        text = options.document_text(output, as_plain(report))
     typer.echo(text, nl=False)
     if report.findings:
         raise typer.Exit(1)
 
 
 def doctor(
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     output: Annotated[
-        DocumentFormat,
+        options.DocumentFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
-    ] = DocumentFormat.TABLE,
+    ] = options.DocumentFormat.TABLE,
     transition: Annotated[
         bool,
         typer.Option("--transition", help="What keeps each node from giving its cards by claims."),
@@ -125,20 +117,23 @@ def doctor(
         raise typer.Exit(_transition(filename or (), kubeconfig, context, output))
     if filename:
         raise typer.BadParameter("goes with --transition only", param_hint="-f")
-    with bad_input():
+    with options.bad_input():
         findings = examine(call(context_of(kubeconfig, context), observe))
-    if output is DocumentFormat.TABLE:
+    if output is options.DocumentFormat.TABLE:
         from adapters.cli.output.terminal import standard_output
 
         page, _ = standard_output()
         show(findings, page)
     else:
-        typer.echo(document_text(output, as_plain(findings)), nl=False)
+        typer.echo(options.document_text(output, as_plain(findings)), nl=False)
     raise typer.Exit(exit_status(findings))
 
 
 def _transition(
-    files: Sequence[str], kubeconfig: Path | None, context: str | None, output: DocumentFormat
+    files: Sequence[str],
+    kubeconfig: Path | None,
+    context: str | None,
+    output: options.DocumentFormat,
 ) -> int:
     """Print the report, and return the exit status."""
     from adapters.cli.doctor.command import observe
@@ -148,12 +143,12 @@ def _transition(
     from adapters.cli.input.origin import Origin
     from adapters.dialects.dialect import Defaults
 
-    with bad_input():
+    with options.bad_input():
         manifests = Origin(files, kubeconfig, context).read()
         seen = None if files else call(context_of(kubeconfig, context), observe)
         config_maps = [each for each, _ in manifests.config_maps.values()]
         report = transition(read_fleet(manifests, Defaults()), config_maps, seen)
-    is_table = output is DocumentFormat.TABLE
-    text = as_table(report) if is_table else document_text(output, as_plain(report))
+    is_table = output is options.DocumentFormat.TABLE
+    text = as_table(report) if is_table else options.document_text(output, as_plain(report))
     typer.echo(text, nl=False)
     return int(report.is_blocked)

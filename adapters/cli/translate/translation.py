@@ -10,27 +10,13 @@ import msgspec
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.input.workload import PodPlace, pods_in
 from adapters.cli.output.rows import Row, as_json, columns, table
-from adapters.cli.translate.manifest import (
-    Check,
-    as_pod,
-    changed,
-    rewrite_resources,
-    rewrite_texts,
-    words_left,
-)
-from adapters.dialects import registry
+from adapters.cli.translate import manifest
+from adapters.dialects import registry, request_writer
 from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.request_writer import (
-    CardFacts,
-    Loss,
-    RequestWriter,
-    losses,
-    removed,
-    unread_amounts,
-)
+from adapters.dialects.request_writer import losses
 from adapters.wire.kube import Pod
 from adapters.wire.visible import visible
 from core.requests.request import Request
@@ -55,7 +41,7 @@ class TranslatedPod:
     document: str
     path: str
     source: str
-    losses: tuple[Loss, ...]
+    losses: tuple[request_writer.Loss, ...]
     foreign_scheduler: str | None = None
 
 
@@ -101,7 +87,7 @@ class Translation:
         return not (self.left or self.invalid or any(pod.losses for pod in self.pods))
 
 
-def translate(source: Source, target: str, cards: CardFacts) -> Translation:
+def translate(source: Source, target: str, cards: request_writer.CardFacts) -> Translation:
     """Translate every pod and template of a text, YAML or JSON, to one of ``targets``.
 
     Raises:
@@ -112,7 +98,7 @@ def translate(source: Source, target: str, cards: CardFacts) -> Translation:
     if not _HAS_CONTENT.search(source.text):
         raise InputError(source.name, "contains no manifest")
     translator = _Translator(_info(target), cards)
-    text = changed(source, translator.rewrite)
+    text = manifest.changed(source, translator.rewrite)
     pods, invalid = tuple(translator.pods), translator.invalid
     if invalid and not pods:
         raise invalid[0]
@@ -143,7 +129,7 @@ class _Found:
 @dataclass(slots=True)
 class _Translator:
     target: DialectInfo
-    cards: CardFacts
+    cards: request_writer.CardFacts
     pods: list[TranslatedPod] = field(default_factory=list[TranslatedPod])
     left: list[WordLeft] = field(default_factory=list[WordLeft])
     invalid: list[InputError] = field(default_factory=list[InputError])
@@ -160,7 +146,7 @@ class _Translator:
         own = _writer(self.target)
         return frozenset(words) - self.target.pod_resources - own.annotations
 
-    def rewrite(self, content: Any, place: str) -> Check | None:
+    def rewrite(self, content: Any, place: str) -> manifest.Check | None:
         """Translate the pods of a document; None where it has none to translate."""
         found = list[_Found]()
         why = dict[str, str]()
@@ -187,13 +173,15 @@ class _Translator:
             written = {at.path: at.pod for at in _pods(content)}
             for each in found:
                 try:
-                    pod = as_pod(written[each.path], each.place)
+                    pod = manifest.as_pod(written[each.path], each.place)
                     dialect_of(pod, self.dialects)  # also has no words of its former dialect
                     after = registry.with_vendor(target.read_request(pod))
                     lost = (
                         *losses(each.request, after, self.cards),
-                        *unread_amounts(each.pod, _writer(_info(each.dialect.name))),
-                        *removed(each.pod, each.gone, each.dialect, each.request, after),
+                        *request_writer.unread_amounts(each.pod, _writer(_info(each.dialect.name))),
+                        *request_writer.removed(
+                            each.pod, each.gone, each.dialect, each.request, after
+                        ),
                     )
                 except DialectError as error:
                     problem = f"cannot be written for {target.name}: {error}"
@@ -214,7 +202,7 @@ class _Translator:
         if isinstance(content, dict) and content.get("kind") == "Node":
             return
         name = _document(content)
-        for path, word in words_left(content, self.foreign):
+        for path, word in manifest.words_left(content, self.foreign):
             pod = next((each for each in why if path.startswith(each)), None)
             problem = "is not translated" if pod is None else f"is not translated: {why[pod]}"
             if pod is None or why[pod]:  # others are invalid
@@ -223,7 +211,7 @@ class _Translator:
     def _translated(self, at: PodPlace, place: str) -> _Found | None:
         """Write the request of a pod in the target's words; None for one that stays as it is."""
         content = at.pod
-        pod, target = as_pod(content, place), self.target
+        pod, target = manifest.as_pod(content, place), self.target
         writer = _writer(target)
         try:
             dialect = dialect_of(pod, self.dialects)
@@ -244,9 +232,9 @@ class _Translator:
             keys = ", ".join(sorted(written.annotations))
             raise InputError(place, f"the annotations of its pods are not known, and need {keys}")
         resources = dict(zip(names, written.containers, strict=True))
-        rewrite_resources(content, source.resources | writer.resources, resources)
+        manifest.rewrite_resources(content, source.resources | writer.resources, resources)
         if at.has_metadata:
-            rewrite_texts(content, gone, written.annotations)
+            manifest.rewrite_texts(content, gone, written.annotations)
         lost = gone - written.annotations.keys()
         return _Found(at.path, place, pod, dialect, request, lost)
 
@@ -280,7 +268,7 @@ def _info(name: str) -> DialectInfo:
     return next(info for info in registry.DIALECTS if info.name == name)
 
 
-def _writer(info: DialectInfo) -> RequestWriter:
+def _writer(info: DialectInfo) -> request_writer.RequestWriter:
     """Return what writes a request in a dialect.
 
     Raises:

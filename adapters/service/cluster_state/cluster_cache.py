@@ -20,20 +20,8 @@ from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dra.claims import claims_of, without_claimed
 from adapters.dialects.formats.gpu_fractions import names_fraction
 from adapters.service.cluster_state.deleted_pods import Departures
+from adapters.wire import kube
 from adapters.wire.body import unread_pod
-from adapters.wire.kube import (
-    DeviceObject,
-    KubeNode,
-    MarkedContainer,
-    MarkedPod,
-    Metadata,
-    Pod,
-    PodSpec,
-    PodStatus,
-    Unreadable,
-    UnreadPod,
-    annotations,
-)
 from adapters.wire.records.hardware import NodeHardware
 from core.requests.request import PodRef
 
@@ -42,7 +30,7 @@ ObjectT = TypeVar("ObjectT")
 Key = tuple[str, str]
 """Namespace and name."""
 
-ObjectKey = Identity | Metadata
+ObjectKey = Identity | kube.Metadata
 """Names an object; one made again under its name has another uid."""
 
 NodeChanged = Callable[[str], None]
@@ -62,16 +50,16 @@ class ClusterCache:
     """
 
     def __init__(self, *subscribers: NodeChanged, claims_count: bool = False) -> None:
-        self.nodes: dict[str, KubeNode] = {}
+        self.nodes: dict[str, kube.KubeNode] = {}
         self.node_revision = 0
-        self.devices: dict[str, DeviceObject] = {}
+        self.devices: dict[str, kube.DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
         self.departures = Departures()
         self.claims = ClaimCache(self._claims_changed)
         self._claims_count = claims_count
         self._subscribers = list(subscribers)
         self._end_subscribers: list[NodeChanged] = []
-        self._pods: dict[Key, Pod] = {}
+        self._pods: dict[Key, kube.Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
         self._unbound: dict[Key, None] = {}
         self._unread: set[Key] = set()
@@ -99,11 +87,11 @@ class ClusterCache:
         node = self.nodes.get(name)
         return "" if node is None else node.metadata.uid
 
-    def pod(self, namespace: str, name: str) -> Pod | None:
+    def pod(self, namespace: str, name: str) -> kube.Pod | None:
         """Return a pod; None where no watch has reported it, or where it was deleted."""
         return self._pods.get((namespace, name))
 
-    def holding(self, node: str) -> list[Pod]:
+    def holding(self, node: str) -> list[kube.Pod]:
         """Return the pods that are bound to a node, or may be, and may hold cards of it."""
         here = (*self._pods_of_node.get(node, ()), *self._unread)
         pods = (self._pods[key] for key in dict.fromkeys(here))
@@ -119,17 +107,17 @@ class ClusterCache:
             for pod in pods
         )
 
-    def consumers(self, node: str) -> list[Pod]:
+    def consumers(self, node: str) -> list[kube.Pod]:
         """Return the pods that are bound to a node, name ResourceClaims and may use cards."""
         pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
         return [pod for pod in pods if _names_claims(pod) and may_use_cards(pod)]
 
-    def controlled_by(self, uid: str) -> list[Pod]:
+    def controlled_by(self, uid: str) -> list[kube.Pod]:
         """Return the pods of a controller that may request a share, by the controller's uid."""
         owned = ((controller(pod), pod) for pod in self._pods.values())
         return [pod for owner, pod in owned if owner is not None and owner.uid == uid]
 
-    def unbound(self) -> list[Pod]:
+    def unbound(self) -> list[kube.Pod]:
         """Return the pods that no scheduler has bound, that go on, and that may request a share."""
         pods = (self._pods[key] for key in self._unbound)
         return [
@@ -138,11 +126,11 @@ class ClusterCache:
             if pod.status.phase in (None, "Pending") and not pod.metadata.deletion_timestamp
         ]
 
-    def counted(self, pod: Pod) -> Pod:
+    def counted(self, pod: kube.Pod) -> kube.Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
         return without_claimed(pod) if self._claims_count else pod
 
-    def put_pod(self, pod: Pod) -> None:
+    def put_pod(self, pod: kube.Pod) -> None:
         """Add or replace a pod."""
         key = (pod.metadata.namespace, pod.metadata.name)
         for follower in self._followers:
@@ -161,12 +149,12 @@ class ClusterCache:
         elif self._pods[key].spec.containers:
             self._unbound[key] = None
 
-    def put_unreadable_pod(self, what: Unreadable, problem: str) -> None:
+    def put_unreadable_pod(self, what: kube.Unreadable, problem: str) -> None:
         """Add or replace a pod that cannot be decoded: it may hold each card of its node.
 
         Where not even its node can be decoded, it may be on each one.
         """
-        metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
+        metadata = kube.Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
         pod, key = unread_pod(metadata, what.raw, problem), (what.namespace, what.name)
         for follower in self._followers:
             follower.put(pod)
@@ -190,7 +178,7 @@ class ClusterCache:
         if deleted is not None:
             self._ended(deleted)
 
-    def put_node(self, node: KubeNode) -> None:
+    def put_node(self, node: kube.KubeNode) -> None:
         """Add or replace a node."""
         earlier = self.nodes.get(node.metadata.name)
         self.nodes[node.metadata.name] = node
@@ -203,7 +191,7 @@ class ClusterCache:
         self.node_revision += 1
         self._notify(key.name)
 
-    def put_device(self, device: DeviceObject) -> None:
+    def put_device(self, device: kube.DeviceObject) -> None:
         """Add or replace a Device."""
         self.devices[device.metadata.name] = device
         self._notify(device.metadata.name)
@@ -234,7 +222,7 @@ class ClusterCache:
         for subscriber in self._subscribers:
             subscriber(node)
 
-    def _ended(self, earlier: Pod) -> None:
+    def _ended(self, earlier: kube.Pod) -> None:
         """Call who waits for cards, where a pod had some up to now."""
         if earlier.spec.node_name and _may_request(earlier) and may_use_cards(earlier):
             for subscriber in self._end_subscribers:
@@ -257,20 +245,20 @@ class ClusterCache:
             self._notify(node)
 
 
-def _rules(node: KubeNode) -> tuple[object, ...]:
+def _rules(node: kube.KubeNode) -> tuple[object, ...]:
     """Return what of a node may keep a pod away."""
     return node.metadata.labels, node.spec, node.status.allocatable
 
 
-def _may_request(pod: Pod) -> bool:
-    return bool(pod.spec.containers) or isinstance(pod, UnreadPod)
+def _may_request(pod: kube.Pod) -> bool:
+    return bool(pod.spec.containers) or isinstance(pod, kube.UnreadPod)
 
 
-def _names_claims(pod: Pod) -> bool:
+def _names_claims(pod: kube.Pod) -> bool:
     return any(name is not None for name in claims_of(pod))
 
 
-def _trimmed(pod: Pod, *, whole: bool) -> Pod:
+def _trimmed(pod: kube.Pod, *, whole: bool) -> kube.Pod:
     """Return what the reconciler reads of a pod: no containers where none may request a share.
 
     Of the annotations of a pod with ResourceClaims only the records stay, and what evictions read.
@@ -282,7 +270,7 @@ def _trimmed(pod: Pod, *, whole: bool) -> Pod:
             spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)
             status = _without_conditions(pod.status)
             pod = msgspec.structs.replace(pod, spec=spec, status=status)
-        if not isinstance(pod, MarkedPod):
+        if not isinstance(pod, kube.MarkedPod):
             return pod
         spec = msgspec.structs.replace(
             pod.spec,
@@ -292,24 +280,24 @@ def _trimmed(pod: Pod, *, whole: bool) -> Pod:
         return msgspec.structs.replace(pod, spec=spec)
     meta, records = pod.metadata, dict[str, str]()
     if _names_claims(pod):
-        has = annotations(pod)
+        has = kube.annotations(pod)
         records = {key: has[key] for key in registry.service_keys() & has.keys()}
-    bare = Metadata(
+    bare = kube.Metadata(
         name=meta.name, namespace=meta.namespace, uid=meta.uid, annotations=records or None
     )
-    spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
+    spec = kube.PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
     if _names_claims(pod):
         end, grace = meta.deletion_timestamp, pod.spec.termination_grace_period_seconds
         bare = msgspec.structs.replace(bare, labels=meta.labels, deletion_timestamp=end)
         spec = msgspec.structs.replace(
             spec, priority=pod.spec.priority, termination_grace_period_seconds=grace
         )
-    return Pod(metadata=bare, spec=spec, status=_without_conditions(pod.status))
+    return kube.Pod(metadata=bare, spec=spec, status=_without_conditions(pod.status))
 
 
 def _with_marks_only(
-    containers: tuple[MarkedContainer, ...] | None,
-) -> tuple[MarkedContainer, ...]:
+    containers: tuple[kube.MarkedContainer, ...] | None,
+) -> tuple[kube.MarkedContainer, ...]:
     """Return containers without the variables that admission did not write."""
     return tuple(
         msgspec.structs.replace(
@@ -321,7 +309,7 @@ def _with_marks_only(
     )
 
 
-def _without_conditions(status: PodStatus) -> PodStatus:
+def _without_conditions(status: kube.PodStatus) -> kube.PodStatus:
     if status.conditions is None:
         return status
     return msgspec.structs.replace(status, conditions=None)
@@ -343,7 +331,7 @@ class ClusterCacheHandler(Generic[ObjectT]):
     _update: Update[ObjectT]
     _delete: Delete
     _synced: Callable[[], None]
-    _unreadable: Callable[[Unreadable, str], None] | None = None
+    _unreadable: Callable[[kube.Unreadable, str], None] | None = None
 
     def on_update(self, thing: ObjectT) -> None:
         """Put a new or changed object."""
@@ -353,7 +341,7 @@ class ClusterCacheHandler(Generic[ObjectT]):
         """Drop a deleted object."""
         self._delete(what)
 
-    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+    def on_unreadable(self, what: kube.Unreadable, problem: str) -> None:
         """Put an object that cannot be decoded."""
         if self._unreadable is not None:
             self._unreadable(what, problem)
