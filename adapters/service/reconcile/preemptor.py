@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import nlargest
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -96,6 +97,9 @@ LONGEST_GRACE = 600
 
 DEFAULT_GRACE = 30
 """Seconds. Source: k8s.io/api/core/v1/types.go, terminationGracePeriodSeconds."""
+
+READ = 64
+"""Pods with ResourceClaims that are read in a round, those of the highest priority that are due."""
 
 REMEMBERED = 1024
 """Pods and templates of which the last look is remembered."""
@@ -239,14 +243,18 @@ class Preemptor:
 
     def _reject_claims(self) -> None:
         """Take the pods whose ResourceClaims wait for devices, on nodes that are found later."""
-        service = self._service
-        for pod in self._unbound():
-            if pod.spec.resource_claims and rejection_of(pod) is not None:
-                with suppress(DialectError):
-                    wanted = wanted_by(service, pod)
-                    if isinstance(wanted, ClaimsPod):
-                        now = service.ports.clock.now()
-                        service.rejected_pods.rejected(wanted, ("",), now)
+        service, now = self._service, self._service.ports.clock.now()
+        rests = {uid for uid, memory in self._memory.items() if now < memory.not_before}
+        waiting = (
+            pod
+            for pod in self._unbound()
+            if pod.spec.resource_claims and rejection_of(pod) and pod.metadata.uid not in rests
+        )
+        for pod in nlargest(READ, waiting, key=lambda pod: pod.spec.priority or 0):
+            with suppress(DialectError):
+                wanted = wanted_by(service, pod)
+                if isinstance(wanted, ClaimsPod):
+                    service.rejected_pods.rejected(wanted, ("",), now)
 
     def _in_turn(self) -> Iterator[RejectedPod]:
         """Yield two pods for which the service looks for victims now.

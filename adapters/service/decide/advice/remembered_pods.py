@@ -48,7 +48,7 @@ class RejectedPod:
             them the pod has everything but cards.
         named: when its scheduler was given victims, for the first time of a series; None where it
             was not.
-        template: equal for pods that differ at most in name, uid and status.
+        template: equal for pods that differ at most in name, uid and status; of claims its own.
     """
 
     pod: Wanted
@@ -84,8 +84,10 @@ class RejectedPods:
             now: in nanoseconds of the clock.
         """
         uid = pod.request.uid
-        known = self._by_uid.get(uid) or RejectedPod(pod, now, now, template_of(pod.pod))
-        self._by_uid[uid] = known
+        known = self._by_uid.get(uid)
+        if known is None:
+            template = template_of(pod.pod) if isinstance(pod, PodRequest) else uid.encode()
+            known = self._by_uid[uid] = RejectedPod(pod, now, now, template)
         if len(nodes) > NODES:  # others at each call
             self._offset = (self._offset + NODES) % len(nodes)
             nodes = (*nodes[self._offset :], *nodes[: self._offset])[:NODES]

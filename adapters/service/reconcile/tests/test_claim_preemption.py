@@ -15,13 +15,14 @@ from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.tests.builders import a_card_device, a_result
 from adapters.service.decide.commit.attempt import ClaimOption
 from adapters.service.decide.commit.claim_review import holdings
-from adapters.service.reconcile.preemptor import DELAY, MARK, Preemptor
+from adapters.service.reconcile.preemptor import DELAY, MARK, READ, Preemptor
 from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, body, read_pod
 from adapters.service.tests.claims import slice_of
 from adapters.wire.dra import DeviceClass, ListedClaim
 from adapters.wire.kube import KubeNode, Metadata, NodeSpec
 from adapters.wire.kube_policy import Budget
+from core.durations import SECOND
 from core.requests.request import PodRef
 
 USUAL = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
@@ -102,10 +103,10 @@ class ClaimRig:
             self.claims.put_claim(a_claim(each["name"], count=count))
         self.cluster.put(read_pod(pod))
 
-    async def rounds(self, number: int = 2) -> None:
+    async def rounds(self, number: int = 2, pause: int = DELAY) -> None:
         for _ in range(number):
             await self.rig.preemptor.round()
-            self.rig.bench.clock.time += DELAY
+            self.rig.bench.clock.time += pause
 
     async def end(self, name: str) -> None:
         """A pod's containers have stopped, and Kubernetes deletes its claim."""
@@ -246,6 +247,22 @@ def test_no_pod_goes_where_the_scheduler_may_choose_another_device_again_and_aga
         await here.rounds()
 
         assert here.rig.evictor.dry == []
+
+
+def test_thousands_of_waiting_pods_are_read_a_few_at_a_time_and_each_in_turn() -> None:
+    @on(a_node("n1", cards=2))
+    async def _(here: ClaimRig) -> None:
+        for name in ("low-1", "low-2"):
+            await here.rig.run_pod(a_pod(name, memory=5000), "n1")
+        for number in range(2 * READ):
+            here.put(waiting(f"vain-{number}", "c", message="0/1 nodes are available"))
+        here.put(waiting("urgent", "d", priority=1))
+
+        await here.rounds(1)
+        assert len(here.rig.bench.service.rejected_pods.all()) == READ
+        await here.rounds(400, SECOND // 2)
+
+        assert here.rig.evictor.evicted == ["low-2"]
 
 
 def test_a_cordoned_node_says_nothing() -> None:
