@@ -24,7 +24,7 @@ from adapters.cli.defrag.goal import (
     groups,
     nodes_of_pool,
 )
-from adapters.cli.defrag.movable import BY_CLAIM, OTHERS, MovablePod, holders, needs, room
+from adapters.cli.defrag.movable import BY_CLAIM, OTHERS, Holders, MovablePod, holders, needs, room
 from adapters.cli.fleet.facts import FleetFacts, plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
@@ -187,11 +187,11 @@ def planned(
     Raises:
         InputError: the goal names something that does not exist.
     """
-    time = TimeLimit(seconds)
-    made = _Planning(fleet, found, limits, time).run(goal, progress)
+    time, having = TimeLimit(seconds), holders(fleet, found)
+    made = _Planning(fleet, having, limits, time, claims=False).run(goal, progress)
     if made.complete or BY_CLAIM not in made.staying:
         return made
-    other = _Planning(fleet, found, limits, time, claims_move=True).run(goal, iter)
+    other = _Planning(fleet, having, limits, time, claims=True).run(goal, iter)
     names = {uid: each.pod for one in made.before.values() for uid, each in one.allocations.items()}
     moved = [each.pod.request.uid for each in other.moves]
     claims = tuple(sorted({names[uid] for uid in moved if uid not in made.holders}))
@@ -229,20 +229,14 @@ class TimeLimit:
 
 class _Planning:
     def __init__(
-        self,
-        fleet: Fleet,
-        found: Manifests,
-        limits: SearchLimits,
-        time: TimeLimit,
-        *,
-        claims_move: bool = False,
+        self, fleet: Fleet, found: Holders, limits: SearchLimits, time: TimeLimit, *, claims: bool
     ) -> None:
         self.fleet = fleet
         self.limits = limits
         self.time = time
         self.facts = FleetFacts(fleet)
         self.judge = Judge(self.facts)
-        self.found = holders(fleet, found)
+        self.found = found
         self._chooser = NodeChooser(self.facts.nodes())
         self._without_plan: dict[Hashable, MovePlan] = {}
         self._states_left = FULL_SEARCHES * limits.states
@@ -254,7 +248,7 @@ class _Planning:
         self.movable = {
             uid: self._pod(each.pod, each.request, each.weight)
             for uid, each in self.found.movable.items()
-        } | ({each.request.uid: each for each in self._claims()} if claims_move else {})
+        } | ({each.request.uid: each for each in self._claims()} if claims else {})
         free = room(self.facts.nodes(), fleet.pods.values(), self.movable)
         self.places = Places(Situation(self.facts.inventory, self.movable, free))
         self.plans: list[MovePlan] = []
