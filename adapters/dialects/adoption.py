@@ -17,12 +17,7 @@ from adapters.dialects import allocation_record
 from adapters.dialects.allocation_record import ChoiceError, at_least, restate
 from adapters.dialects.containers import PodContainer, pod_containers, resource_names, whole_amount
 from adapters.dialects.dialect import AdoptedAllocation, Dialect, DialectError, UnclearRecord
-from adapters.dialects.formats.gpu_fractions import (
-    RESERVES,
-    UNKNOWN_PART,
-    read_fractions,
-    reserved_card,
-)
+from adapters.dialects.formats import gpu_fractions
 from adapters.dialects.formats.hami_record import HAMI, MIG_ALLOCATIONS, NVIDIA_ALLOCATED
 from adapters.dialects.formats.hami_result import read_hami
 from adapters.dialects.matching import dialect_of
@@ -76,9 +71,9 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     """
     if isinstance(pod, UnreadPod):
         return _unread(pod, node, UNKNOWN, None, f"cannot be decoded: {pod.problem}")
-    reserved = reserved_card(pod)
+    reserved = gpu_fractions.reserved_card(pod)
     if any(card.uuid == reserved for card in node.cards):
-        return _blocking(pod, node, KUBELET, {reserved or ""}, RESERVES)
+        return _blocking(pod, node, KUBELET, {reserved or ""}, gpu_fractions.RESERVES)
     try:
         dialect = dialect_of(pod, dialects)
     except DialectError as error:
@@ -122,10 +117,12 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
 def _adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
     """Return the allocation of a pod that requests no resource of a dialect; None without one."""
     if not any(annotations(pod).get(key) for key in (NVIDIA_ALLOCATED, MIG_ALLOCATIONS)):
-        grants, unclear = read_fractions(pod, {card.uuid: card.memory for card in node.cards})
+        grants, unclear = gpu_fractions.read_fractions(
+            pod, {card.uuid: card.memory for card in node.cards}
+        )
         if unclear:
             every = unclear.union(grant.card for grant in grants)
-            return _blocking(pod, node, KUBELET, every, UNKNOWN_PART)
+            return _blocking(pod, node, KUBELET, every, gpu_fractions.UNKNOWN_PART)
         return _adopted(pod, node, KUBELET, AdoptedAllocation(grants)) if grants else None
     try:
         return _adopted(pod, node, HAMI, AdoptedAllocation(read_hami(pod, node)))
@@ -289,7 +286,7 @@ def adopt_from_kubelet(
         dialects: all dialects.
         holdings: what the node's agent reports, also of other pods.
     """
-    if found.unread in (None, RESERVES):
+    if found.unread in (None, gpu_fractions.RESERVES):
         return found
     # A dialect's resource that no agent reports, even if the pod requests 0 of it.
     others: dict[str, Amount] = {name: 1 for name in resource_names(pod) if not is_reported(name)}

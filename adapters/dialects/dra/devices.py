@@ -14,13 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from adapters.dialects.dialect import NodeDescription
-from adapters.wire.dra import (
-    Attribute,
-    DeviceTaintRule,
-    ResourceSlice,
-    SliceDevice,
-    SliceSpec,
-)
+from adapters.wire import dra
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Card
 
@@ -107,7 +101,9 @@ class Devices:
         of_cards: drivers that publish a card, or a part of one.
     """
 
-    def __init__(self, slices: Iterable[ResourceSlice], earlier: "Devices | None" = None) -> None:
+    def __init__(
+        self, slices: Iterable[dra.ResourceSlice], earlier: "Devices | None" = None
+    ) -> None:
         """Read some slices.
 
         Args:
@@ -118,7 +114,7 @@ class Devices:
         self._nodes: dict[tuple[str, str], set[str]] = {}
         self._of_node: dict[str, dict[DeviceKey, PublishedDevice]] = {}
         # By id of the slice, with the slice: so no other object gets its id.
-        self._read: dict[int, tuple[ResourceSlice, tuple[PublishedDevice, ...]]] = {}
+        self._read: dict[int, tuple[dra.ResourceSlice, tuple[PublishedDevice, ...]]] = {}
         self.of_cards: set[str] = set()
         self._anywhere: set[str] = set()
         known = {} if earlier is None else earlier._read
@@ -203,14 +199,14 @@ class Devices:
         return self._nodes.get((driver, pool), frozenset[str]())
 
 
-def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
+def _read_device(spec: dra.SliceSpec, named: dra.SliceDevice) -> PublishedDevice:
     """Read one device.
 
     Where a driver states an attribute with its domain and without, and the values differ, nothing
     says which card the device is. Of such capacities the smaller counts.
     """
     driver, device = spec.driver, named.basic or named
-    attributes: dict[str, Attribute] = {}
+    attributes: dict[str, dra.Attribute] = {}
     is_clear = True
     for name, each in (device.attributes or {}).items():
         is_clear &= attributes.setdefault(own_name(name, driver), each) == each
@@ -287,7 +283,7 @@ NUMA = ("resource.kubernetes.io/numaNode", "numaNode", "numa")
 
 
 def described(
-    node: str, devices: Iterable[PublishedDevice], rules: Collection[DeviceTaintRule] = ()
+    node: str, devices: Iterable[PublishedDevice], rules: Collection[dra.DeviceTaintRule] = ()
 ) -> tuple[NodeDescription, ...]:
     """Return what each driver reports about the cards of a node, and rules taint of them.
 

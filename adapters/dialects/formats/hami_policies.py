@@ -18,12 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from adapters.dialects.dialect import Defaults, DialectError, Document, Documents, SchedulingPolicy
-from adapters.dialects.formats.annotation_values import (
-    annotation_path,
-    boolean,
-    one_word,
-    several_words,
-)
+from adapters.dialects.formats import annotation_values
 from adapters.wire.decode.decoder import UnreadableError, convert
 from adapters.wire.kube import Text
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
@@ -111,13 +106,15 @@ def read_policies(annotations: Text, defaults: Defaults) -> Policies:
     Raises:
         DialectError: a policy or a weight is invalid.
     """
-    node = one_word(annotations, NODE_POLICY, BINPACK, SPREAD)
-    requested = several_words(annotations, CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
+    node = annotation_values.one_word(annotations, NODE_POLICY, BINPACK, SPREAD)
+    requested = annotation_values.several_words(
+        annotations, CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY
+    )
     default = SPREAD if requested or not defaults.card_policy else defaults.card_policy.value
     return Policies(
         node=node or (defaults.node_policy or SchedulingPolicy.BINPACK).value,
         cards=tuple(name for name in requested if name != TOPOLOGY) or (default,),
-        numa_first=boolean(annotations, NUMA_BIND) or False,
+        numa_first=annotation_values.boolean(annotations, NUMA_BIND) or False,
         linked=TOPOLOGY in requested,
         weights=_weights(annotations.get(WEIGHTS)),
     )
@@ -130,7 +127,7 @@ def _weights(value: str | None) -> Weights:
     found = {item[1]: int(item[2]) for item in items if item}
     if len(items) != 3 or len(found) != 3 or not any(found.values()):
         problem = "must be slot=1,core=1,memory=1 with numbers of 0 or more, not all 0"
-        raise DialectError(annotation_path(WEIGHTS), value, problem)
+        raise DialectError(annotation_values.annotation_path(WEIGHTS), value, problem)
     return Weights(found["slot"], found["core"], found["memory"])
 
 

@@ -4,33 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from adapters.dialects import dialect
 from adapters.dialects.containers import pod_containers, requests_any, resource_names, stated_amount
-from adapters.dialects.dialect import (
-    NO_ALLOCATION,
-    AdmissionDefaults,
-    AdoptedAllocation,
-    Defaults,
-    Dialect,
-    DialectError,
-    Documents,
-    NodeDescription,
-    QuotaUnit,
-    Result,
-)
+from adapters.dialects.formats import hami_record, hami_result
 from adapters.dialects.formats.annotation_values import annotation_path
-from adapters.dialects.formats.hami_record import (
-    NVIDIA_ALLOCATED,
-    NVIDIA_KIND,
-    check_node,
-    decode_devices,
-    serves_node,
-)
-from adapters.dialects.formats.hami_result import (
-    check_slices,
-    read_hami,
-    read_mig_allocations,
-    write_nvidia,
-)
 from adapters.dialects.hami import keys
 from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
@@ -42,11 +19,11 @@ from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
 
-_FIELD = annotation_path(NVIDIA_ALLOCATED)
+_FIELD = annotation_path(hami_record.NVIDIA_ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True)
-class Hami(Dialect):
+class Hami(dialect.Dialect):
     """The dialect with its settings.
 
     Attributes:
@@ -58,11 +35,11 @@ class Hami(Dialect):
     frees_init_shares = True
 
     config: keys.HamiConfig
-    defaults: Defaults
+    defaults: dialect.Defaults
     amounts: frozenset[str]
 
     @classmethod
-    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+    def configured(cls, settings: dialect.Documents, defaults: dialect.Defaults) -> Self:
         """Create the dialect with the settings files; see ``Dialect``."""
         config = keys.read_config(settings)
         return cls(config, defaults, frozenset(config.amounts))
@@ -73,15 +50,17 @@ class Hami(Dialect):
         return frozenset({self.config.count})
 
     @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+    def quota_units(self) -> Mapping[str, dialect.QuotaUnit | None]:
         """Memory and compute; HAMi's scheduler does not count the number of cards.
 
         Source: HAMi v2.10 pkg/device/quota.go, ``IsManagedQuota`` and ``FitQuota``, which takes a
         limit of memory times ``memoryFactor``.
         """
         return {
-            f"{LIMITS_PREFIX}{self.config.memory}": QuotaUnit("memory", self.config.unit * MIB),
-            f"{LIMITS_PREFIX}{self.config.cores}": QuotaUnit("compute", 1),
+            f"{LIMITS_PREFIX}{self.config.memory}": dialect.QuotaUnit(
+                "memory", self.config.unit * MIB
+            ),
+            f"{LIMITS_PREFIX}{self.config.cores}": dialect.QuotaUnit("compute", 1),
             f"{LIMITS_PREFIX}{self.config.count}": None,
         }
 
@@ -110,7 +89,7 @@ class Hami(Dialect):
         """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return pods.read_request(pod, self.config, self.defaults)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
+    def admission_defaults(self, pod: Pod, request: Request) -> dialect.AdmissionDefaults:
         """Return the number of cards and the priority; see ``pod.admission_defaults``.
 
         Raises:
@@ -118,7 +97,7 @@ class Hami(Dialect):
         """
         return pods.admission_defaults(pod, self.config)
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> dialect.NodeDescription:
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.config)
 
@@ -151,11 +130,11 @@ class Hami(Dialect):
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """Return where HAMi's device plugin describes the node: it finds its pod by the lock."""
-        return serves_node(node)
+        return hami_record.serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:
         """Return whether the pod has a record of an allocation."""
-        return NVIDIA_ALLOCATED in annotations(pod)
+        return hami_record.NVIDIA_ALLOCATED in annotations(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """Read the grants of a pod, in start order of its containers.
@@ -166,14 +145,16 @@ class Hami(Dialect):
             UnclearRecord: it names slices that are not known.
         """
         texts = annotations(pod)
-        check_node(texts, node)
-        text = texts[NVIDIA_ALLOCATED]
-        lists = decode_devices(NVIDIA_KIND, _FIELD, text, several_slices=True)
+        hami_record.check_node(texts, node)
+        text = texts[hami_record.NVIDIA_ALLOCATED]
+        lists = hami_record.decode_devices(
+            hami_record.NVIDIA_KIND, _FIELD, text, several_slices=True
+        )
         members = [member.container.name for member in pod_containers(pod)]
         if len(lists) != len(members):
             problem = f"covers {len(lists)} containers, the pod has {len(members)}"
-            raise DialectError(_FIELD, text, problem)
-        places = read_mig_allocations(texts)
+            raise dialect.DialectError(_FIELD, text, problem)
+        places = hami_result.read_mig_allocations(texts)
         cards = {card.uuid: card for card in node.cards}
         requests = {each.name: each for each in request.containers}
         grants: list[Grant] = []
@@ -182,7 +163,7 @@ class Hami(Dialect):
             count = 0 if wanted is None else wanted.count
             if len(shares) != count:
                 problem = f"has {len(shares)} cards for {name}, which requests {count}"
-                raise DialectError(_FIELD, text, problem)
+                raise dialect.DialectError(_FIELD, text, problem)
             if wanted is None:
                 continue
             for position, share in enumerate(shares):
@@ -202,11 +183,13 @@ class Hami(Dialect):
                     )
                 )
         if len({(grant.container, grant.card, grant.slice) for grant in grants}) < len(grants):
-            raise DialectError(_FIELD, text, "names a card or a slice twice for one container")
-        check_slices(texts, (grant.card for grant in grants), node)
+            raise dialect.DialectError(
+                _FIELD, text, "names a card or a slice twice for one container"
+            )
+        hami_result.check_slices(texts, (grant.card for grant in grants), node)
         return tuple(grants)
 
-    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+    def read_adopted(self, pod: Pod, node: Node) -> dialect.AdoptedAllocation | None:
         """Read what HAMi's scheduler allocated to a pod; see ``Dialect``.
 
         It allocates no card for a number of 0, and none for amounts without a number.
@@ -216,13 +199,13 @@ class Hami(Dialect):
         """
         count = (self.config.count,)
         requesting = [member for member in pod_containers(pod) if requests_any(member, count)]
-        grants = read_hami(pod, node, requesting)
+        grants = hami_result.read_hami(pod, node, requesting)
         if grants:
-            return AdoptedAllocation(grants)
-        return None if requesting else NO_ALLOCATION
+            return dialect.AdoptedAllocation(grants)
+        return None if requesting else dialect.NO_ALLOCATION
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
-    ) -> Result:
+    ) -> dialect.Result:
         """Write the record of a placement."""
-        return write_nvidia(pod, placement, now)
+        return hami_result.write_nvidia(pod, placement, now)

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Documents
+from adapters.dialects.formats import hami_record
 from adapters.dialects.formats.hami_policies import (
     CARD_POLICY,
     DEVICE_CONFIG,
@@ -19,20 +20,11 @@ from adapters.dialects.formats.hami_policies import (
     read_device_config,
     section_path,
 )
-from adapters.dialects.formats.hami_record import (
-    BIND_KEYS,
-    HAMI,
-    MAX_MIB,
-    MIG_ALLOCATIONS,
-    NODE_DEVICES,
-    NVIDIA_ALLOCATED,
-    NVIDIA_TO_ALLOCATE,
-)
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.info import DialectInfo, DialectStyle
 from core.hardware.quantity import FULL
 
-NAME = HAMI
+NAME = hami_record.HAMI
 VENDOR = "nvidia"
 
 # --- resources: charts/hami/values.yaml, resourceName to resourcePriority -------------------------
@@ -76,7 +68,11 @@ CORDON = "hami.io/device-cordon"
 
 # --- what a placed pod gets -----------------------------------------------------------------------
 
-RESULT_KEYS = BIND_KEYS | {NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE, MIG_ALLOCATIONS}
+RESULT_KEYS = hami_record.BIND_KEYS | {
+    hami_record.NVIDIA_ALLOCATED,
+    hami_record.NVIDIA_TO_ALLOCATE,
+    hami_record.MIG_ALLOCATIONS,
+}
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
 
 
@@ -84,7 +80,7 @@ INFO = DialectInfo(
     name=NAME,
     style=DialectStyle("#b8912f", "gold3", "▞", "H"),
     result_keys=RESULT_KEYS,
-    allocation_annotations=frozenset({NVIDIA_ALLOCATED}),
+    allocation_annotations=frozenset({hami_record.NVIDIA_ALLOCATED}),
     documents=frozenset({DEVICE_CONFIG}),
     labelled_documents=frozenset({(DEVICE_CONFIG_LABEL, DEVICE_CONFIG)}),
     implementation="adapters.dialects.hami.dialect:Hami",
@@ -93,14 +89,14 @@ INFO = DialectInfo(
     uses_node_lock=True,
     pod_annotations=POD_ANNOTATIONS,
     pod_resources=POD_RESOURCES,
-    node_sources=(f"annotation {NODE_DEVICES}",),
+    node_sources=(f"annotation {hami_record.NODE_DEVICES}",),
     # Source: Project-HAMi/HAMi charts/hami/values.yaml, schedulerName.
     scheduler="hami-scheduler",
 )
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
-_Many = Annotated[int, msgspec.Meta(ge=0, le=MAX_MIB)]
+_Many = Annotated[int, msgspec.Meta(ge=0, le=hami_record.MAX_MIB)]
 
 
 class HamiConfig(msgspec.Struct, frozen=True):

@@ -6,14 +6,7 @@ the kubelet does not ask HAMi's device plugin for the container at all. That web
 into ``gpucores`` of a container of whole cards; here the request has them without it.
 """
 
-from adapters.dialects.containers import (
-    PodContainer,
-    pod_containers,
-    reject_privileged,
-    resource_names,
-    stated_amount,
-    whole_amount,
-)
+from adapters.dialects import containers
 from adapters.dialects.dialect import AdmissionDefaults, Defaults, DialectError
 from adapters.dialects.formats.annotation_values import boolean, names, several_words
 from adapters.dialects.formats.hami_policies import CARD_POLICY, MUTEX, NUMA_BIND, read_policies
@@ -49,7 +42,7 @@ LOWEST_PRIORITY = 1
 
 
 def _read_container(
-    member: PodContainer, config: HamiConfig, *, alone: bool, linked: bool
+    member: containers.PodContainer, config: HamiConfig, *, alone: bool, linked: bool
 ) -> tuple[ContainerRequest, list[str]] | None:
     """Read what a container requests, and what was assumed; None where it requests no card.
 
@@ -116,14 +109,14 @@ def _read_container(
     return request, notes
 
 
-def _amount(member: PodContainer, resource: str, high: int, meaning: str) -> int | None:
-    found = stated_amount(member, resource)
+def _amount(member: containers.PodContainer, resource: str, high: int, meaning: str) -> int | None:
+    found = containers.stated_amount(member, resource)
     if found is None:
         return None
     if str(found[1]).strip().endswith("i"):
         raise DialectError(*found, f"must be a plain number, 0 to {high}; {meaning}")
     try:
-        return whole_amount(member, resource, 0, high)
+        return containers.whole_amount(member, resource, 0, high)
     except DialectError as error:
         raise DialectError(error.field, error.value, f"{error.problem}; {meaning}") from None
 
@@ -138,7 +131,7 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
     policies = read_policies(texts, defaults)
     bound = boolean(texts, NUMA_BIND) or False
     linked = policies.linked or defaults.topology_aware or False
-    members = pod_containers(pod)
+    members = containers.pod_containers(pod)
     read = [
         found
         for member in members
@@ -180,9 +173,9 @@ def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
     Raises:
         DialectError: the pod requests a share and has a privileged container.
     """
-    if not resource_names(pod).isdisjoint(config.amounts):
-        reject_privileged(pod)
-    members = [*pod_containers(pod)]
+    if not containers.resource_names(pod).isdisjoint(config.amounts):
+        containers.reject_privileged(pod)
+    members = [*containers.pod_containers(pod)]
     amounts = {config.memory, config.percent, config.cores}
     numbers: dict[str, dict[str, str]] = {}
     for member in members:
@@ -191,7 +184,10 @@ def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
         if config.count not in {*limits, *requests} and not amounts.isdisjoint(limits):
             numbers[member.container.name] = {config.count: str(config.default_count)}
     priorities = (
-        (member.container.name, whole_amount(member, config.priority, 0, LOWEST_PRIORITY))
+        (
+            member.container.name,
+            containers.whole_amount(member, config.priority, 0, LOWEST_PRIORITY),
+        )
         for member in members
     )
     return AdmissionDefaults(

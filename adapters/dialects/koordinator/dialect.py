@@ -14,20 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from adapters.dialects import dialect
 from adapters.dialects.containers import is_zero, pod_containers, requests_any
-from adapters.dialects.dialect import (
-    NO_ALLOCATION,
-    NO_DEFAULTS,
-    NO_RESULT,
-    AdmissionDefaults,
-    AdoptedAllocation,
-    Defaults,
-    Dialect,
-    Documents,
-    HeldShare,
-    NodeDescription,
-    Result,
-)
+from adapters.dialects.formats import koordinator_record
 from adapters.dialects.formats.hami_record import (
     BEST_EFFORT,
     METAX_ALLOCATED,
@@ -38,15 +27,6 @@ from adapters.dialects.formats.hami_record import (
     serves_node,
 )
 from adapters.dialects.formats.hami_result import read_hami
-from adapters.dialects.formats.koordinator_record import (
-    AllocatedCard,
-    encode_allocated,
-    read_beside,
-    read_koordinator,
-    read_record,
-    write_record,
-    write_whole_nvidia,
-)
 from adapters.dialects.formats.koordinator_settings import (
     KoordinatorScheduling,
     ranking,
@@ -68,7 +48,7 @@ _REQUESTING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys
 
 
 @dataclass(frozen=True, slots=True)
-class Koordinator(Dialect):
+class Koordinator(dialect.Dialect):
     """``koordinator.sh/gpu*`` and whole cards, with the settings of koord-scheduler.
 
     It has no ``quota_units``: Koordinator limits by ElasticQuota, which its scheduler still
@@ -89,7 +69,7 @@ class Koordinator(Dialect):
     ranking: Ranking
 
     @classmethod
-    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+    def configured(cls, settings: dialect.Documents, defaults: dialect.Defaults) -> Self:
         """Create the dialect with the settings of its scheduler; see ``Dialect``."""
         scheduling = read_scheduling(settings)
         return cls(scheduling, ranking(scheduling, defaults))
@@ -124,15 +104,15 @@ class Koordinator(Dialect):
         """Read what a pod requests; see ``Dialect``."""
         return read_pod_request(pod, self.ranking)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
+    def admission_defaults(self, pod: Pod, request: Request) -> dialect.AdmissionDefaults:
         """Return the QoS policy that HAMi's webhook adds for MetaX's device plugin; else none.
 
         Koordinator's own webhook adds no annotation that matters here.
         """
         unset = METAX_QOS not in annotations(pod) and request.vendor == keys.METAX
-        return AdmissionDefaults({METAX_QOS: BEST_EFFORT}) if unset else NO_DEFAULTS
+        return dialect.AdmissionDefaults({METAX_QOS: BEST_EFFORT}) if unset else dialect.NO_DEFAULTS
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> dialect.NodeDescription:
         """Read the cards of a node's Device object; see ``Dialect``."""
         return read_cards(node, device, self.scheduling)
 
@@ -166,9 +146,9 @@ class Koordinator(Dialect):
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """Read the record of an allocation; see ``Dialect``."""
-        return read_record(pod, request, node)
+        return koordinator_record.read_record(pod, request, node)
 
-    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+    def read_adopted(self, pod: Pod, node: Node) -> dialect.AdoptedAllocation | None:
         """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``.
 
         Koordinator ignores amounts of 0, and allocates no GPU for its other devices (RDMA, FPGA).
@@ -179,21 +159,21 @@ class Koordinator(Dialect):
         """
         requesting = [member for member in pod_containers(pod) if requests_any(member, _REQUESTING)]
         if not requesting:
-            return NO_ALLOCATION
+            return dialect.NO_ALLOCATION
         if keys.ALLOCATED not in annotations(pod):
             grants = read_hami(pod, node)
-            return AdoptedAllocation(grants) if grants else None
-        grants = read_koordinator(pod, node, requesting)
+            return dialect.AdoptedAllocation(grants) if grants else None
+        grants = koordinator_record.read_koordinator(pod, node, requesting)
         metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
         if not any(grant.card in metax and grant.compute < FULL for grant in grants):
-            return AdoptedAllocation(grants)
+            return dialect.AdoptedAllocation(grants)
         stated = annotations(pod).get(METAX_QOS)
         qos = stated if stated in QOS_POLICIES else BEST_EFFORT
-        return AdoptedAllocation(grants, terms=SharingTerms(qos=qos))
+        return dialect.AdoptedAllocation(grants, terms=SharingTerms(qos=qos))
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
-    ) -> Result:
+    ) -> dialect.Result:
         """Write the record of a placement; none where a device plugin alone serves the pod.
 
         Whole NVIDIA cards get the record of the components that describe them. What koord-scheduler
@@ -201,10 +181,10 @@ class Koordinator(Dialect):
         device plugin, by container. HAMi's monitor finds the pods that it measures by a label.
         """
         if not placement.grants:
-            return NO_RESULT
+            return dialect.NO_RESULT
         if request.alternatives:
-            return write_whole_nvidia(pod, request, placement, node, now)
-        written = write_record(pod, request, placement, node)
+            return koordinator_record.write_whole_nvidia(pod, request, placement, node, now)
+        written = koordinator_record.write_record(pod, request, placement, node)
         metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
         if any(grant.card in metax for grant in placement.grants):
             lists = [
@@ -214,15 +194,15 @@ class Koordinator(Dialect):
             alone = len(request.containers) == 1  # Koordinator writes one list for all
             written[METAX_ALLOCATED] = encode_metax([placement.grants] if alone else lists)
         measured = request.isolation == keys.HAMI_CORE
-        return Result(written, bind_labels(node.name) if measured else {})
+        return dialect.Result(written, bind_labels(node.name) if measured else {})
 
-    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:
+    def write_mirror(self, pod: Pod, shares: Sequence[dialect.HeldShare]) -> Mapping[str, str]:
         """Write what a pod of another dialect has, for koord-scheduler's DeviceShare.
 
         What koord-scheduler stated of other devices stays.
         """
         cards = [
-            AllocatedCard(
+            koordinator_record.AllocatedCard(
                 share.card.index,
                 share.card.uuid,
                 share.memory,
@@ -234,4 +214,8 @@ class Koordinator(Dialect):
         ]
         if not cards:
             return {}
-        return {keys.ALLOCATED: encode_allocated(cards, read_beside(annotations(pod)))}
+        return {
+            keys.ALLOCATED: koordinator_record.encode_allocated(
+                cards, koordinator_record.read_beside(annotations(pod))
+            )
+        }

@@ -1,13 +1,8 @@
 """Every key of the dialect, once, with the file in koordinator-sh/koordinator that defines it."""
 
 from adapters.dialects import allocation_record
+from adapters.dialects.formats import hami_record
 from adapters.dialects.formats import koordinator_settings as words
-from adapters.dialects.formats.hami_record import (
-    BIND_KEYS,
-    METAX_ALLOCATED,
-    NVIDIA_ALLOCATED,
-    NVIDIA_TO_ALLOCATE,
-)
 from adapters.dialects.formats.koordinator_settings import SCHEDULER_CONFIG
 from adapters.dialects.formats.nvidia_words import GPU as NVIDIA_GPU
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
@@ -109,9 +104,9 @@ ALLOCATED = words.ALLOCATED
 BIND_TIMESTAMP = words.BIND_TIMESTAMP
 MINORS = words.MINORS
 
-RESULT_KEYS = BIND_KEYS | {
+RESULT_KEYS = hami_record.BIND_KEYS | {
     *(ALLOCATED, BIND_TIMESTAMP, MINORS, allocation_record.KEY),
-    *(METAX_ALLOCATED, NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
+    *(hami_record.METAX_ALLOCATED, hami_record.NVIDIA_ALLOCATED, hami_record.NVIDIA_TO_ALLOCATE),
 }
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
 

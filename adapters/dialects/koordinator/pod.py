@@ -12,19 +12,12 @@ from typing import NoReturn
 
 import msgspec
 
-from adapters.dialects import containers
+from adapters.dialects import containers, request_writer
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.annotation_values import annotation_path, decode
 from adapters.dialects.formats.hami_record import BEST_EFFORT, HAMI, METAX_QOS, QOS_POLICIES
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys
-from adapters.dialects.request_writer import (
-    RequestWriter,
-    WrittenRequest,
-    needs_exclusive_policy,
-    stated_compute,
-    words,
-)
 from adapters.wire.kube import Amount, Pod, Text, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, format_binary, parse_int
 from core.hardware.card import Level, Mode
@@ -394,13 +387,13 @@ _WHOLE = {
 _EXCLUSIVE = msgspec.json.encode({"gpu": {"exclusivePolicy": "DeviceLevel"}}).decode()
 
 
-def write(request: Request, card_memory: int | None) -> WrittenRequest:
+def write(request: Request, card_memory: int | None) -> request_writer.WrittenRequest:
     """Write a request.
 
     All of a card's memory in percent makes the card exclusive here. Where the request differs, it
     is written in bytes, if the bytes of a card are known.
     """
-    by_policy = needs_exclusive_policy(request, _is_exclusive)
+    by_policy = request_writer.needs_exclusive_policy(request, _is_exclusive)
     written: list[dict[str, int | str]] = []
     for container in request.containers:
         count, percent = container.count, container.memory_percent
@@ -409,7 +402,9 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
             written.append({_WHOLE[request.vendor]: count})
             continue
         resources: dict[str, int | str] = {keys.SHARED: count} if count > 1 else {}
-        compute = stated_compute(container, by_policy=by_policy or _is_exclusive(container))
+        compute = request_writer.stated_compute(
+            container, by_policy=by_policy or _is_exclusive(container)
+        )
         if compute:
             resources[keys.CORE] = compute * count
         if percent is not None and card_memory is not None:
@@ -422,9 +417,9 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
         if request.vendor == keys.METAX:
             resources[keys.METAX_TRIGGER] = count
         written.append(resources)
-    return WrittenRequest(
+    return request_writer.WrittenRequest(
         tuple(written),
-        words(
+        request_writer.words(
             {
                 keys.ALLOCATE_HINT: _EXCLUSIVE if by_policy else "",
                 METAX_QOS: (request.terms.qos or "") if request.vendor == keys.METAX else "",
@@ -437,7 +432,7 @@ def _is_exclusive(container: ContainerRequest) -> bool:
     return FULL in (container.memory_percent, container.compute)
 
 
-WRITER = RequestWriter(
+WRITER = request_writer.RequestWriter(
     resources=keys.OWN | keys.WHOLE_CARDS.keys() | {keys.METAX_TRIGGER},
     annotations=frozenset(
         {

@@ -10,34 +10,15 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Self
 
+from adapters.dialects import dialect
 from adapters.dialects.containers import (
     pod_containers,
     reject_privileged,
     requests_any,
     resource_names,
 )
-from adapters.dialects.dialect import (
-    NO_ALLOCATION,
-    NO_DEFAULTS,
-    NO_RESULT,
-    AdmissionDefaults,
-    AdoptedAllocation,
-    Defaults,
-    Dialect,
-    DialectError,
-    Documents,
-    NodeDescription,
-    Result,
-)
-from adapters.dialects.formats import hami_record
+from adapters.dialects.formats import device_list, hami_record
 from adapters.dialects.formats.annotation_values import annotation_path
-from adapters.dialects.formats.device_list import (
-    DeviceLists,
-    ListedDevice,
-    list_owners,
-    listed_grant,
-    read_device_lists,
-)
 from adapters.dialects.metax import keys
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
@@ -61,7 +42,7 @@ _CARDS = _RecordFormat(keys.GPU_KIND, keys.GPU_TO_ALLOCATE, keys.GPU_ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True)
-class Metax(Dialect):
+class Metax(dialect.Dialect):
     """The dialect with its settings.
 
     It has no ``quota_units``: a limit here binds all cards, and HAMi's of MetaX those alone.
@@ -75,11 +56,11 @@ class Metax(Dialect):
     frees_init_shares = True
 
     config: keys.MetaxConfig
-    defaults: Defaults
+    defaults: dialect.Defaults
     named: frozenset[str]
 
     @classmethod
-    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+    def configured(cls, settings: dialect.Documents, defaults: dialect.Defaults) -> Self:
         """Create the dialect with the settings files; see ``Dialect``."""
         config = keys.read_config(settings)
         return cls(config, defaults, frozenset(config.resources))
@@ -92,7 +73,7 @@ class Metax(Dialect):
         """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return pods.read_request(pod, self.config, self.defaults)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
+    def admission_defaults(self, pod: Pod, request: Request) -> dialect.AdmissionDefaults:
         """Return the QoS policy that HAMi's webhook adds where the author of a share sets none.
 
         Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
@@ -101,12 +82,16 @@ class Metax(Dialect):
             DialectError: the pod requests a share and has a privileged container.
         """
         if Mode.WHOLE in request.modes:
-            return NO_DEFAULTS
+            return dialect.NO_DEFAULTS
         reject_privileged(pod)
         is_set = keys.QOS in annotations(pod) or request.terms.task_class is TaskClass.ONLINE
-        return NO_DEFAULTS if is_set else AdmissionDefaults({keys.QOS: hami_record.BEST_EFFORT})
+        return (
+            dialect.NO_DEFAULTS
+            if is_set
+            else dialect.AdmissionDefaults({keys.QOS: hami_record.BEST_EFFORT})
+        )
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> dialect.NodeDescription:
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.config)
 
@@ -157,18 +142,18 @@ class Metax(Dialect):
                 raise _differs(texts, record.allocated)
             listed = also
         if listed is None:
-            raise DialectError(field, text, "must list the cards of the pod")
+            raise dialect.DialectError(field, text, "must list the cards of the pod")
         names = [member.container.name for member in pod_containers(pod)]
         if len(listed) != len(names):
             problem = f"covers {len(listed)} containers, the pod has {len(names)}"
-            raise DialectError(field, text, problem)
+            raise dialect.DialectError(field, text, problem)
         by_container = dict(zip(names, listed, strict=True))
         requests = {request.name: request for request in request.containers}
         for name, shares in by_container.items():
             count = requests[name].count if name in requests else 0
             if len(shares) != count:
                 problem = f"has {len(shares)} cards for {name}, which requests {count}"
-                raise DialectError(field, text, problem)
+                raise dialect.DialectError(field, text, problem)
         return tuple(
             Grant(
                 wanted.name, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase
@@ -177,7 +162,7 @@ class Metax(Dialect):
             for share in by_container[wanted.name]
         )
 
-    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+    def read_adopted(self, pod: Pod, node: Node) -> dialect.AdoptedAllocation | None:
         """Read what HAMi's scheduler allocated to a pod; see ``Dialect``.
 
         Only a pod with a part of the compute gives its card a QoS policy.
@@ -193,12 +178,12 @@ class Metax(Dialect):
         if not any(lists):
             counting = (self.config.sgpu, self.config.gpu)
             requested = any(requests_any(member, counting) for member in containers)
-            return None if requested else NO_ALLOCATION
+            return None if requested else dialect.NO_ALLOCATION
         field = annotation_path(keys.SGPU_ALLOCATED)
         main = (one for one in containers if one.phase is Phase.MAIN)
-        whose = list_owners(lists, containers, main)
+        whose = device_list.list_owners(lists, containers, main)
         grants = tuple(
-            listed_grant(field, listed, owner, node, MIB)
+            device_list.listed_grant(field, listed, owner, node, MIB)
             for owner, devices in zip(whose, lists, strict=True)
             for listed in devices
         )
@@ -207,14 +192,14 @@ class Metax(Dialect):
         limited = any(grant.compute < FULL for grant in grants)
         counts = qos in hami_record.QOS_POLICIES and limited and task_class is not TaskClass.ONLINE
         terms = SharingTerms(task_class=task_class, qos=qos if counts else None)
-        return AdoptedAllocation(grants, terms)
+        return dialect.AdoptedAllocation(grants, terms)
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
-    ) -> Result:
+    ) -> dialect.Result:
         """Write the record of a placement; none where MetaX's device plugin alone serves it."""
         if not placement.grants:
-            return NO_RESULT
+            return dialect.NO_RESULT
         record = _CARDS if Mode.WHOLE in request.modes else _SHARES
         containers = [
             [grant for grant in placement.grants if grant.container == member.container.name]
@@ -226,21 +211,24 @@ class Metax(Dialect):
         if record is _SHARES:
             written[hami_record.METAX_ALLOCATED] = hami_record.encode_metax(containers)
             written[keys.PREDICATE_TIME] = str(now)
-        return Result(written, hami_record.bind_labels(placement.node))
+        return dialect.Result(written, hami_record.bind_labels(placement.node))
 
 
-def _lists(texts: Text, node: Node) -> DeviceLists:
+def _lists(texts: Text, node: Node) -> device_list.DeviceLists:
     """Return the lists of the record; empty where there is none."""
     if keys.GPU_ALLOCATED in texts:
         _check_whole(texts, node)
-        return read_device_lists(annotation_path(keys.GPU_ALLOCATED), texts[keys.GPU_ALLOCATED])
+        return device_list.read_device_lists(
+            annotation_path(keys.GPU_ALLOCATED), texts[keys.GPU_ALLOCATED]
+        )
     field = annotation_path(keys.SGPU_ALLOCATED)
-    lists = read_device_lists(field, texts.get(keys.SGPU_ALLOCATED, ""))
+    lists = device_list.read_device_lists(field, texts.get(keys.SGPU_ALLOCATED, ""))
     if hami_record.METAX_ALLOCATED not in texts:
         return lists
     also = tuple(
         tuple(
-            ListedDevice(share.card, None, share.memory // MIB, share.compute) for share in shares
+            device_list.ListedDevice(share.card, None, share.memory // MIB, share.compute)
+            for share in shares
         )
         for shares in hami_record.decode_metax(texts[hami_record.METAX_ALLOCATED])
     )
@@ -254,11 +242,11 @@ def _check_whole(texts: Text, node: Node) -> None:
     if any(keys.NAME in card.dialects and card.mode is not Mode.WHOLE for card in node.cards):
         problem = "does not say which of the node's cards the pod has"
         path = annotation_path(keys.GPU_ALLOCATED)
-        raise DialectError(path, texts.get(keys.GPU_ALLOCATED), problem)
+        raise dialect.DialectError(path, texts.get(keys.GPU_ALLOCATED), problem)
 
 
-def _differs(texts: Text, key: str) -> DialectError:
-    return DialectError(
+def _differs(texts: Text, key: str) -> dialect.DialectError:
+    return dialect.DialectError(
         annotation_path(hami_record.METAX_ALLOCATED),
         texts[hami_record.METAX_ALLOCATED],
         f"differs from {key}",

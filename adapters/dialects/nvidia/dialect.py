@@ -4,26 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.containers import (
-    LARGEST_QUANTITY,
-    PodContainer,
-    is_zero,
-    pod_containers,
-    requests_any,
-    whole_amount,
-    whole_cards,
-)
+from adapters.dialects import containers, dialect
 from adapters.dialects.device_plugins import plugin_share
-from adapters.dialects.dialect import (
-    NO_ALLOCATION,
-    NO_RESULT,
-    AdoptedAllocation,
-    Defaults,
-    Dialect,
-    Documents,
-    NodeDescription,
-    Result,
-)
 from adapters.dialects.formats.hami_record import serves_node
 from adapters.dialects.formats.hami_result import read_hami
 from adapters.dialects.formats.koordinator_record import (
@@ -46,7 +28,7 @@ _WHOLE_MODES = frozenset({Mode.SHARED, Mode.MPS, Mode.WHOLE})
 
 
 @dataclass(frozen=True, slots=True)
-class Nvidia(Dialect):
+class Nvidia(dialect.Dialect):
     """``nvidia.com/gpu``, ``nvidia.com/gpu.shared`` and ``nvidia.com/mig-PROFILE``.
 
     It has no ``claims``: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so. It
@@ -63,15 +45,15 @@ class Nvidia(Dialect):
     ranking: Ranking
 
     @classmethod
-    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+    def configured(cls, settings: dialect.Documents, defaults: dialect.Defaults) -> Self:
         """Create the dialect with the settings files; see ``Dialect``."""
         return cls(ranking(read_scheduling(settings), defaults))
 
     def matches(self, pod: Pod) -> bool:
         """Return whether a pod names a resource of the plugin in an amount other than 0."""
         return any(
-            _is_own(name) and not is_zero(amount)
-            for member in pod_containers(pod)
+            _is_own(name) and not containers.is_zero(amount)
+            for member in containers.pod_containers(pod)
             for amounts in (member.container.resources.limits, member.container.resources.requests)
             for name, amount in (amounts or {}).items()
         )
@@ -85,10 +67,11 @@ class Nvidia(Dialect):
         Raises:
             DialectError: an amount is invalid.
         """
-        found: list[tuple[PodContainer, dict[str, int]]] = []
-        for member in pod_containers(pod):
+        found: list[tuple[containers.PodContainer, dict[str, int]]] = []
+        for member in containers.pod_containers(pod):
             stated = {
-                name: whole_amount(member, name, 0, LARGEST_QUANTITY) for name in _own(member)
+                name: containers.whole_amount(member, name, 0, containers.LARGEST_QUANTITY)
+                for name in _own(member)
             }
             found.append((member, {name: amount for name, amount in stated.items() if amount}))
         resources = {resource for _, amounts in found for resource in amounts}
@@ -98,7 +81,9 @@ class Nvidia(Dialect):
             dialect=keys.NAME,
             alternatives=keys.ALTERNATIVES,
             containers=tuple(
-                whole_cards(member, sum(amounts.values())) for member, amounts in found if amounts
+                containers.whole_cards(member, sum(amounts.values()))
+                for member, amounts in found
+                if amounts
             ),
             modes=frozenset(
                 mode
@@ -112,9 +97,9 @@ class Nvidia(Dialect):
             plugin=PluginShare.CARD if resources == {GPU} else PluginShare.DEVICE,
         )
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> dialect.NodeDescription:
         """Return an empty description: the device plugin states numbers of devices, no cards."""
-        return NodeDescription()
+        return dialect.NodeDescription()
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
         """Return whole cards that our agent describes in place of the device plugin."""
@@ -133,7 +118,7 @@ class Nvidia(Dialect):
         """Read the grants of a pod from ``device-allocated``; see ``Dialect``."""
         return read_record(pod, request, node)
 
-    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+    def read_adopted(self, pod: Pod, node: Node) -> dialect.AdoptedAllocation | None:
         """Read what koord-scheduler or HAMi's scheduler allocated to a pod; see ``Dialect``.
 
         They write a record of whole cards. None is of shared cards or MIG devices: what such a pod
@@ -142,28 +127,30 @@ class Nvidia(Dialect):
         Raises:
             DialectError: the record cannot be parsed.
         """
-        members = [one for one in pod_containers(pod) if requests_any(one, _own(one))]
+        members = [
+            one for one in containers.pod_containers(pod) if containers.requests_any(one, _own(one))
+        ]
         if not members:
-            return NO_ALLOCATION
+            return dialect.NO_ALLOCATION
         if _requests_devices(pod):
             return None
         if ALLOCATED in annotations(pod):
-            return AdoptedAllocation(read_koordinator(pod, node, members))
+            return dialect.AdoptedAllocation(read_koordinator(pod, node, members))
         grants = read_hami(pod, node)
-        return AdoptedAllocation(grants) if grants else None
+        return dialect.AdoptedAllocation(grants) if grants else None
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
-    ) -> Result:
+    ) -> dialect.Result:
         """Write the record of whole cards; none where the kubelet chooses the devices."""
         if request.plugin is PluginShare.DEVICE or not placement.grants:
-            return NO_RESULT
+            return dialect.NO_RESULT
         return write_whole_nvidia(pod, request, placement, node, now)
 
 
 def _requests_devices(pod: Pod) -> bool:
     """Return whether a pod names shared cards or MIG devices, which no scheduler records."""
-    names = (name for member in pod_containers(pod) for name in _own(member))
+    names = (name for member in containers.pod_containers(pod) for name in _own(member))
     return any(plugin_share(name) is PluginShare.DEVICE for name in names)
 
 
@@ -171,7 +158,7 @@ def _is_own(resource: str) -> bool:
     return resource in {GPU, SHARED} or resource.startswith(MIG_PREFIX)
 
 
-def _own(member: PodContainer) -> list[str]:
+def _own(member: containers.PodContainer) -> list[str]:
     """Return the resources of this dialect that a container names, even with an amount of 0."""
     resources = member.container.resources
     return sorted(filter(_is_own, {*(resources.limits or ()), *(resources.requests or ())}))

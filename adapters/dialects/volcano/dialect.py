@@ -28,20 +28,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
-from adapters.dialects import allocation_record
+from adapters.dialects import allocation_record, dialect
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any, stated_amount
-from adapters.dialects.dialect import (
-    NO_ALLOCATION,
-    AdoptedAllocation,
-    Defaults,
-    Dialect,
-    DialectError,
-    Documents,
-    HeldShare,
-    NodeDescription,
-    Result,
-    UnclearRecord,
-)
 from adapters.dialects.formats.device_list import list_owners, listed_grant, read_device_lists
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano import node as nodes
@@ -69,7 +57,7 @@ Source: mig.go ``AddPod``, ``SubPod``, ``addMigUsed``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Volcano(Dialect):
+class Volcano(dialect.Dialect):
     """The dialect under one cluster's settings.
 
     It has no ``quota_units``: Volcano limits by its queues, which its scheduler still counts. Its
@@ -86,7 +74,7 @@ class Volcano(Dialect):
     pods: VolcanoPodReader
 
     @classmethod
-    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+    def configured(cls, settings: dialect.Documents, defaults: dialect.Defaults) -> Self:
         """Create the dialect with a cluster's settings; see ``Dialect``."""
         scheduling, document = read_scheduling(settings)
         config = read_device_config(settings, document)
@@ -100,7 +88,7 @@ class Volcano(Dialect):
         """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return self.pods.read(pod)
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> dialect.NodeDescription:
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.pods.config)
 
@@ -146,7 +134,7 @@ class Volcano(Dialect):
             for grant in _grants(text, wanted, devices, cards, self.pods.config.unit)
         )
 
-    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+    def read_adopted(self, pod: Pod, node: Node) -> dialect.AdoptedAllocation | None:
         """Read what vc-scheduler's own plugin allocated to a pod; see ``Dialect``.
 
         Its record covers main containers that name a number of cards or an amount of memory, even
@@ -168,7 +156,7 @@ class Volcano(Dialect):
         text = annotations(pod).get(keys.ASSIGNED, "")
         lists = read_device_lists(_FIELD, text)
         if not any(lists) or any(requests_any(one, keys.LEGACY) for one in containers):
-            return None if any(map(requests_cards, containers)) else NO_ALLOCATION
+            return None if any(map(requests_cards, containers)) else dialect.NO_ALLOCATION
         covered = [
             one
             for one in containers
@@ -181,9 +169,11 @@ class Volcano(Dialect):
             for listed in devices:
                 try:
                     part = _listed_slice(text, listed.slice_name, cards.get(listed.uuid))
-                except UnclearRecord as error:
+                except dialect.UnclearRecord as error:
                     named = {each.uuid for every in lists for each in every}
-                    raise UnclearRecord(error.field, error.value, error.problem, named) from None
+                    raise dialect.UnclearRecord(
+                        error.field, error.value, error.problem, named
+                    ) from None
                 if part is None:
                     grants.append(listed_grant(_FIELD, listed, owner, node, config.unit))
                     continue
@@ -194,13 +184,13 @@ class Volcano(Dialect):
                 )
         try:
             apart = group(pod)
-        except DialectError:  # Volcano ignores a policy that it does not know
+        except dialect.DialectError:  # Volcano ignores a policy that it does not know
             apart = None
-        return AdoptedAllocation(tuple(grants), self.pods.terms(pod, apart))
+        return dialect.AdoptedAllocation(tuple(grants), self.pods.terms(pod, apart))
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
-    ) -> Result:
+    ) -> dialect.Result:
         """Write the record of a placement.
 
         The device plugin takes the nth list of devices for the nth main container. Where that is
@@ -233,9 +223,9 @@ class Volcano(Dialect):
         first = [(one.name, Phase.MAIN) for one in pod.spec.containers[: len(request.containers)]]
         if first != [(wanted.name, wanted.phase) for wanted in request.containers]:
             written[allocation_record.KEY] = allocation_record.encode(placement.grants)
-        return Result(annotations=written, labels={})
+        return dialect.Result(annotations=written, labels={})
 
-    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:
+    def write_mirror(self, pod: Pod, shares: Sequence[dialect.HeldShare]) -> Mapping[str, str]:
         """Write what a pod of another dialect has, for vc-scheduler's own plugin."""
         devices = ""
         for share in shares:
@@ -308,14 +298,14 @@ def _listed_slice(text: str, name: str | None, card: Card | None) -> Slice | Non
         return None
     if card.mode is not Mode.MIG:
         problem = f"must not name a slice of {card.uuid}, which is not partitioned"
-        raise UnclearRecord(_FIELD, text, problem, (card.uuid,))
+        raise dialect.UnclearRecord(_FIELD, text, problem, (card.uuid,))
     for layout in card.geometry.layouts:
         for part in layout.slices:
             if name == f"{layout.name}-{part.position}":
                 return part
     problem = f"must name a slice of {card.uuid} that its layouts have"
-    raise UnclearRecord(_FIELD, text, problem, (card.uuid,))
+    raise dialect.UnclearRecord(_FIELD, text, problem, (card.uuid,))
 
 
-def _invalid(text: str, problem: str) -> DialectError:
-    return DialectError(_FIELD, text, problem)
+def _invalid(text: str, problem: str) -> dialect.DialectError:
+    return dialect.DialectError(_FIELD, text, problem)

@@ -23,17 +23,8 @@ from adapters.dialects.formats.annotation_values import parse_bool
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.keys import DeviceConfig, GeometryTable, Slices
 from adapters.wire.kube import KubeNode, annotations
-from core.hardware import mig_catalog
+from core.hardware import mig, mig_catalog
 from core.hardware.card import Card, Mode
-from core.hardware.mig import (
-    NO_GEOMETRY,
-    Geometry,
-    MigLayout,
-    MigProfile,
-    Slice,
-    lay_out,
-    smallest_configured,
-)
 from core.hardware.quantity import FULL, MAX_MEMORY, MIB
 
 _FIELDS, _OLDER_FIELDS = 6, 5
@@ -70,7 +61,7 @@ class Partitioning:
         problems: which of its settings are impossible, as sentences.
     """
 
-    geometry: Geometry
+    geometry: mig.Geometry
     problems: tuple[str, ...] = ()
 
 
@@ -90,12 +81,14 @@ def partitioning(tables: tuple[GeometryTable, ...], card_type: str, memory: int)
     if geometry.layouts:
         return Partitioning(geometry)
     return Partitioning(
-        NO_GEOMETRY, (f"no MIG layout is known for {card_type}; add it to knownMigGeometries",)
+        mig.NO_GEOMETRY, (f"no MIG layout is known for {card_type}; add it to knownMigGeometries",)
     )
 
 
 @lru_cache(maxsize=1024)
-def smaller_slices(tables: tuple[GeometryTable, ...], memory: int) -> tuple[tuple[str, Slice], ...]:
+def smaller_slices(
+    tables: tuple[GeometryTable, ...], memory: int
+) -> tuple[tuple[str, mig.Slice], ...]:
     """Return the models of which a request gets a slice with less memory than it asks for.
 
     Args:
@@ -105,10 +98,10 @@ def smaller_slices(tables: tuple[GeometryTable, ...], memory: int) -> tuple[tupl
     Returns:
         of each model the smallest slice that is configured with so much.
     """
-    found: dict[tuple[str, int], tuple[str, Slice]] = {}
+    found: dict[tuple[str, int], tuple[str, mig.Slice]] = {}
     for model in (*(each.models[0] for each in tables if each.models), *_SHIPPED):
         # The card's size bounds profiles that NVIDIA does not publish; here none is known.
-        slot = smallest_configured(partitioning(tables, model, MAX_MEMORY).geometry, memory)
+        slot = mig.smallest_configured(partitioning(tables, model, MAX_MEMORY).geometry, memory)
         if slot is not None and slot.memory < memory:
             found.setdefault((slot.profile, slot.memory), (model, slot))
     return tuple(found.values())
@@ -124,25 +117,25 @@ def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
     known = {name: mig_catalog.profile((card_type,), name) for name in listed}
     published = {name: profile for name, profile in known.items() if profile is not None}
     profiles = published if len(published) == len(known) else _derived(listed, memory)
-    layouts: list[MigLayout] = []
+    layouts: list[mig.MigLayout] = []
     problems: list[str] = []
     for group in table.groups:
-        parts: list[MigProfile] = []
+        parts: list[mig.MigProfile] = []
         for slices in group.slices:
             profile, configured = profiles.get(slices.name), slices.memory * MIB
             if profile is not None:
                 smaller = min(configured, profile.memory)
                 parts += [replace(profile, memory=smaller, configured=configured)] * slices.count
         is_known = all(slices.name in profiles for slices in group.slices)
-        layout = lay_out(group.name, parts) if is_known else None
+        layout = mig.lay_out(group.name, parts) if is_known else None
         if layout is None:
             problems.append(f"{group.name} of knownMigGeometries does not fit on {card_type}")
         else:
             layouts.append(layout)
-    return Partitioning(Geometry(tuple(layouts)), tuple(problems))
+    return Partitioning(mig.Geometry(tuple(layouts)), tuple(problems))
 
 
-def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]:
+def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, mig.MigProfile]:
     """Return the profiles derived from their names and sizes, in eighths of the card.
 
     None has more memory than its eighths, so that all slices together have no more than the card.
@@ -156,7 +149,7 @@ def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]
             kinds[name] = (int(match[1]), size)
     whole = next((parts for parts, size in kinds.values() if size == _SIZES[-1]), _COMPUTE_SLICES)
     return {
-        name: MigProfile(
+        name: mig.MigProfile(
             name=name,
             memory=min(listed[name].memory * MIB, memory * size // _SIZES[-1]),
             size=size,
@@ -234,7 +227,7 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
     partitions = (
         partitioning(config.tables, card_type, size)
         if _MODES[mode] is Mode.MIG
-        else Partitioning(NO_GEOMETRY)
+        else Partitioning(mig.NO_GEOMETRY)
     )
     card = Card(
         uuid=uuid,

@@ -3,16 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from adapters.dialects import request_writer
 from adapters.dialects.containers import PodContainer, pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.request_writer import (
-    AmountKeys,
-    RequestWriter,
-    WrittenRequest,
-    amounts,
-    mode_word,
-    words,
-)
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.keys import DeviceConfig, VolcanoScheduling
 from adapters.dialects.volcano.node import smaller_slices
@@ -255,16 +248,19 @@ def pod_group(pod: Pod) -> str | None:
     return None if name is None else f"{pod.metadata.namespace or 'default'}/{name}"
 
 
-_AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES)
+_AMOUNTS = request_writer.AmountKeys(keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES)
 
 
-def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
+def write(request: Request, card_memory: int | None) -> request_writer.WrittenRequest:  # noqa: ARG001
     """Write a request; only all of a card's compute makes the card exclusive here."""
-    return WrittenRequest(
-        tuple(amounts(container, _AMOUNTS, by_policy=False) for container in request.containers),
-        words(
+    return request_writer.WrittenRequest(
+        tuple(
+            request_writer.amounts(container, _AMOUNTS, by_policy=False)
+            for container in request.containers
+        ),
+        request_writer.words(
             {
-                keys.MODE: mode_word(request.modes, keys.HAMI_CORE, keys.MIG),
+                keys.MODE: request_writer.mode_word(request.modes, keys.HAMI_CORE, keys.MIG),
                 keys.USE_UUID: sorted(request.allow_uuids or ()),
                 keys.AVOID_UUID: sorted(request.deny_uuids),
                 keys.USE_TYPE: request.allow_types,
@@ -274,7 +270,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
     )
 
 
-WRITER = RequestWriter(
+WRITER = request_writer.RequestWriter(
     resources=keys.POD_RESOURCES,
     annotations=keys.POD_ANNOTATIONS - frozenset(keys.GROUP_NAMES),
     labels=frozenset(),
