@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
+from time import monotonic
 
 import msgspec
 
@@ -21,6 +22,7 @@ from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.names import DEVICES, LEDGERS
+from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.oracles.from_claims import Devices
 from e2e.harness.oracles.shared_cards import ASSIGNED, FINISHED
 from e2e.harness.processes.process import Process
@@ -44,6 +46,9 @@ MEMORY = 80 << 10
 """MiB of each card, as the example driver says."""
 
 PAUSE = 0.2
+START = 1
+"""Seconds until an agent reports: its pod has to start, and Bindings on their way arrive."""
+
 KUBELET = "test.dragoman.dev/kubelet"
 """Finalizer: kwok deletes a pod without a last phase."""
 
@@ -75,6 +80,7 @@ class ChangingNodes:
     _published: dict[bool, Object] = field(default_factory=dict[bool, Object])
     _played: set[str] = field(default_factory=set[str])
     _drivers: dict[str, Process | None] = field(default_factory=dict[str, Process | None])
+    _begun: dict[str, float] = field(default_factory=dict[str, float])
     _stated: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _random: Random = field(default_factory=lambda: Random(46))  # noqa: S311
 
@@ -222,8 +228,8 @@ class ChangingNodes:
         """Assign any device that no pod of the plugin has; a pod without one cannot start."""
         for pod in pods:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            if uid in self.assigned:
-                continue
+            if uid in self.assigned or shares_of_pod(pod, self.cards[node]):
+                continue  # the agent injects the card of a record, whatever the plugin gave
             there = {each["metadata"]["uid"] for each in pods}
             used = {card for each, card in self.assigned.items() if each in there}
             free = [card for card in self.cards[node] if card not in used]
@@ -241,6 +247,9 @@ class ChangingNodes:
         """Write the status of the ledger as the agent does, which finds the cards."""
         if not runs:
             self._stated.pop(node, None)
+            self._begun.pop(node, None)
+            return
+        if monotonic() - self._begun.setdefault(node, monotonic()) < START:
             return
         cards = tuple(
             Card(

@@ -462,6 +462,7 @@ def run(plane: ControlPlane, size: Size, *, served: bool) -> Outcome:
                         time.sleep(max(0.0, until - time.monotonic()))
                 within(600, lambda: len(arrivals.came) == size.pods)
             waiting = partial(_waiting, arrivals, can)
+            arrivals.most = size.nodes // 2  # those that run leave room to those that wait
             with suppress(TimeoutError):
                 within(LEASTWAYS, lambda: not waiting())
         left = waiting()
