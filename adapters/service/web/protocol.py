@@ -46,22 +46,6 @@ class _TooManyPipelined(Exception):  # noqa: N818 - as RequestRefused
     """The requests so far are answered, the last one with ``connection: close``."""
 
 
-class OneWrite:
-    """The transport of one response: a client wakes up once, for head and body together."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self.close, self._send = transport.close, transport.writelines
-        self._head: bytes | None = None
-
-    def write(self, data: bytes) -> None:
-        """Send some bytes; the head, which comes first, waits for the next ones."""
-        if self._head is None:
-            self._head = data
-        else:
-            self._send(filter(None, (self._head, data)))
-            self._head = b""
-
-
 class LimitedProtocol(HttpToolsProtocol):
     """One connection, which its port can drop."""
 
@@ -168,8 +152,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._bytes = 0
         self.scope["extensions"] = {DROP: self.drop}  # type: ignore[dict-item]
         super().on_headers_complete()
-        if not self.expect_100_continue and self.scope["method"] != "HEAD":
-            self.cycle.transport = OneWrite(self.transport)  # type: ignore[assignment]
         self._update_phase()
 
     def on_body(self, body: bytes) -> None:

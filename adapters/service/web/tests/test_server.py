@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from adapters.service.settings.sections import LimitSettings
 from adapters.service.tests.builders import run
 from adapters.service.web.app import Answer, App, Call, Route
-from adapters.service.web.protocol import LimitedProtocol, OneWrite
+from adapters.service.web.protocol import LimitedProtocol
 from adapters.service.web.tests.calls import DECISION_LOG
 from adapters.service.web.tests.listening import serving
 from adapters.tests.waiting import until
@@ -70,29 +69,6 @@ def test_probes_are_answered_where_every_connection_waits_for_the_service() -> N
 
     assert (probed, others) == (200, 503)
     assert slow == [200] * 4
-
-
-class Sent(asyncio.Transport):
-    """Records what is sent at a time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.packets: list[bytes] = []
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        self.packets.append(b"".join(list_of_data))
-
-
-def test_the_head_of_a_response_is_sent_together_with_its_body() -> None:
-    sent = Sent()
-    response = OneWrite(sent)
-
-    response.write(b"head ")
-    assert sent.packets == []
-    response.write(b"body")
-    response.write(b"more")
-
-    assert sent.packets == [b"head body", b"more"]
 
 
 @pytest.mark.parametrize(
