@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from adapters.agent.apiserver import reports
 from adapters.agent.apiserver.credentials import of_kubeconfig, of_pod
 from adapters.agent.apiserver.ledger import LedgerFile, LedgerWatch
-from adapters.agent.apiserver.reports import (
-    HardwarePublisher,
-    NodeStatusSource,
-    PodEvents,
-    SharingConfig,
-)
 from adapters.agent.config import AgentConfig, InventorySource, node_name, profiles
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.health import APPLICATION_XIDS, Health, XidListener
@@ -178,18 +173,20 @@ def _ledger_client(
         return [file.run()], without_cluster
     kubeconfig, settings = config.ledger.kubeconfig, config.publish
     credentials = of_kubeconfig(Path(kubeconfig)) if kubeconfig else of_pod(os.environ)
-    events = PodEvents(credentials, node)
+    events = reports.PodEvents(credentials, node)
     watch = LedgerWatch(credentials, node, grants)
     work: Work = [watch.run(), events.run()]
     if settings.cards and hardware.source is not None:
         mig_cut = hardware.partitioner is not None
-        status = NodeStatusSource(
+        status = reports.NodeStatusSource(
             hardware.watcher,
-            SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut),
+            reports.SharingConfig(
+                settings.dialects, settings.slots, settings.isolation or None, mig_cut
+            ),
             tuple if devices is None else lambda: devices.found,
             stopped.confirmed,
         )
-        publisher = HardwarePublisher(credentials, node, status.desired)
+        publisher = reports.HardwarePublisher(credentials, node, status.desired)
         watch.on_status = publisher.on_status
         loop = asyncio.get_running_loop()
         hardware.watcher.subscribers.append(publisher.wake)

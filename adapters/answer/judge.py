@@ -10,15 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from adapters.accounting import gang_members
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.gang_members import (
-    KINDS,
-    GangMembers,
-    members_of,
-    together,
-    too_few,
-    too_many,
-)
 from adapters.accounting.pod_requests import PodRequest, dialect_name, template_of
 from adapters.answer.answer import (
     NO_REASONS,
@@ -244,14 +237,16 @@ class Judge:
         return fitting if devices is None else (*devices.fitting, *fitting)
 
     def _planned(self, gang: Gang) -> Generator[None, None, GangAnswer]:
-        members = members_of(gang, lambda uid: bool(committed(self.facts, uid)), self.facts.read)
+        members = gang_members.members_of(
+            gang, lambda uid: bool(committed(self.facts, uid)), self.facts.read
+        )
         served = [*self._served(members)]
         placed = members.placed.difference(each.request.uid for each, _ in served)
         members = replace(members, placed=placed)
         plugged = [(each, amounts) for each, amounts in served if amounts]
         if not members.lacks():
             return GangAnswer(members)
-        missing = too_few(gang)
+        missing = gang_members.too_few(gang)
         if missing is not None:
             return GangAnswer(members, missing)
         if plugged:
@@ -264,8 +259,8 @@ class Judge:
         rest = [each for each, _ in plugged if each.request.uid not in devices]
         members = replace(members, waiting=(*members.waiting, *rest))
         kinds = members.kinds()
-        if len(kinds) > KINDS:
-            return GangAnswer(members, too_many(gang, KINDS))
+        if len(kinds) > gang_members.KINDS:
+            return GangAnswer(members, gang_members.too_many(gang, gang_members.KINDS))
         for alike in kinds.values():
             yield
             self.facts.evaluate(alike[0].request).ranks(self.facts.inventory.rows())
@@ -282,9 +277,11 @@ class Judge:
             if each.request.pod == plan.short:  # a plan knows no devices, and no excluded nodes
                 answer = yield from self._alone(each.pod, explain=True)
                 plan = replace(plan, reason=answer.text()) if answer.fits_nowhere else plan
-        return GangAnswer(members, together(gang, lacks, plan))
+        return GangAnswer(members, gang_members.together(gang, lacks, plan))
 
-    def _served(self, members: GangMembers) -> Iterator[tuple[PodRequest, Mapping[str, int]]]:
+    def _served(
+        self, members: gang_members.GangMembers
+    ) -> Iterator[tuple[PodRequest, Mapping[str, int]]]:
         """Return the pods of a gang that wait for devices; none where these are invalid."""
         for pod in members.gang.pods:
             uid = pod.metadata.uid

@@ -9,14 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 
-from core.feasibility.suitability import (
-    kubelet_chooses,
-    kubelet_placement,
-    node_rejection,
-    obstacle_of,
-    slice_obstacle,
-    unsuitable,
-)
+from core.feasibility import suitability
 from core.hardware import mig
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
@@ -36,9 +29,9 @@ ContainerGrants = tuple[tuple[int, Grant], ...]
 
 def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
     """Place a request on a node; what its pod holds there already counts as free."""
-    if kubelet_chooses(request, ledger.node.cards):
-        return kubelet_placement(request, ledger.release(request.uid))
-    reason = node_rejection(request, ledger.node)
+    if suitability.kubelet_chooses(request, ledger.node.cards):
+        return suitability.kubelet_placement(request, ledger.release(request.uid))
+    reason = suitability.node_rejection(request, ledger.node)
     return reason if reason is not None else _Search(request, ledger.release(request.uid)).run()
 
 
@@ -49,11 +42,11 @@ def placements(request: Request, ledger: NodeLedger) -> Iterator[Placement]:
     there already counts as free.
     """
     ledger = ledger.release(request.uid)
-    if kubelet_chooses(request, ledger.node.cards):
-        answer = kubelet_placement(request, ledger)
+    if suitability.kubelet_chooses(request, ledger.node.cards):
+        answer = suitability.kubelet_placement(request, ledger)
         if isinstance(answer, Placement):
             yield answer
-    elif node_rejection(request, ledger.node) is None:
+    elif suitability.node_rejection(request, ledger.node) is None:
         for grants in _Search(request, ledger, every=True).all():
             yield Placement(ledger.node.name, grants)
 
@@ -82,7 +75,7 @@ class _Search:
         self.every = every
         self.node = ledger.node
         self.uses = ledger.usages
-        self.never = [unsuitable(request, card) for card in ledger.node.cards]
+        self.never = [suitability.unsuitable(request, card) for card in ledger.node.cards]
         self.own: list[tuple[Grant, ...]] = [()] * len(ledger.usages)
         self.last = len(request.containers) - 1
         self.models: list[Hashable] = []
@@ -139,7 +132,7 @@ class _Search:
         idle_shares: dict[tuple[int, bool], CardShare] = {}
         for position, never in enumerate(self.never):
             offer = (
-                obstacle_of(never, self.node.cards[position])
+                suitability.obstacle_of(never, self.node.cards[position])
                 if never
                 else self._offer(container, position, idle_shares)
             )
@@ -281,7 +274,7 @@ class _Search:
         return tuple(
             Grant(container.name, card.uuid, slot.memory, slot.compute, exclusive, phase, slot)
             for slot in slots
-        ) or slice_obstacle(card, memory, compute)
+        ) or suitability.slice_obstacle(card, memory, compute)
 
     def _positions(
         self, turn: int, offers: dict[int, tuple[Grant, ...]]

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.options import (
-    Context,
-    DocumentFormat,
-    Files,
-    Kubeconfig,
-    bad_input,
-    document_text,
-)
+from adapters.cli.commands import options
 
 if TYPE_CHECKING:
     from adapters.cli.defrag.execution import PlanFile
@@ -31,9 +24,9 @@ PLANS = {
 
 def defrag(
     command: typer.Context,
-    filename: Files = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    filename: options.Files = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: Annotated[
         str | None,
         typer.Option("-n", "--namespace", metavar="NAME", help="Of a pod or gang that names none."),
@@ -59,9 +52,9 @@ def defrag(
         ),
     ] = None,
     output: Annotated[
-        DocumentFormat,
+        options.DocumentFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
-    ] = DocumentFormat.TABLE,
+    ] = options.DocumentFormat.TABLE,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw before and after.")
     ] = None,
@@ -119,7 +112,7 @@ def defrag(
         raise typer.BadParameter("is empty", param_hint="--pool")
     if namespace is not None and not pods:
         raise typer.BadParameter("is for --for", param_hint="--namespace")
-    with bad_input():
+    with options.bad_input():
         wanted: goal.Goal = goal.PendingPods(tuple(pods or ()), namespace)
         if free_nodes is not None:
             wanted = goal.FreeNodes(free_nodes, pool or "")
@@ -133,8 +126,8 @@ def defrag(
         plan = planned(fleet, found, wanted, SearchLimits(max_moves, states), shown, seconds)
         if svg is not None:
             _draw(plan, svg)
-    is_table = output is DocumentFormat.TABLE
-    text = as_text(plan) if is_table else document_text(output, as_object(plan))
+    is_table = output is options.DocumentFormat.TABLE
+    text = as_text(plan) if is_table else options.document_text(output, as_object(plan))
     typer.echo(text, nl=False)
     if execute is not None and plan.moves:
         count = f"{len(plan.moves)} {'pod' if len(plan.moves) == 1 else 'pods'}"
@@ -143,7 +136,7 @@ def defrag(
             raise typer.Exit(1)
         from adapters.cli.defrag.execution import file_of
 
-        with bad_input():
+        with options.bad_input():
             _carry_out(file_of(plan), kubeconfig, context, dry_run=dry_run)
         return
     if execute is not None:
@@ -175,7 +168,7 @@ def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run
     from adapters.cli.defrag.execution import read_plan
     from adapters.cli.output.terminal import message
 
-    with bad_input():
+    with options.bad_input():
         plan = read_plan(file)
         if plan.spec.moves:
             _carry_out(plan, kubeconfig, context, dry_run=dry_run)

@@ -19,16 +19,7 @@ from adapters.cli.input.manifests import Manifests
 from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
-from adapters.wire.kube import (
-    Amount,
-    Container,
-    KubeNode,
-    OwnerReference,
-    Pod,
-    Resources,
-    annotations,
-    full_name,
-)
+from adapters.wire import kube
 from adapters.wire.kube_policy import Budget, JobObject, selects
 from adapters.wire.quantity import QuantityError, parse
 from core.moves.situation import PlannedPod
@@ -57,9 +48,9 @@ class MovablePod:
         weight: what a move costs.
     """
 
-    pod: Pod
+    pod: kube.Pod
     request: Request
-    owner: OwnerReference
+    owner: kube.OwnerReference
     weight: int
 
 
@@ -125,7 +116,7 @@ class _Sorter:
     def _sort_jobs(self) -> None:
         """Keep the pods whose evictions their Jobs would not outlive, the last ones by name."""
         counted: dict[str, list[MovablePod]] = {}
-        for each in sorted(self.movable.values(), key=lambda each: full_name(each.pod)):
+        for each in sorted(self.movable.values(), key=lambda each: kube.full_name(each.pod)):
             if each.owner.kind == "Job":
                 namespace = each.pod.metadata.namespace or "default"
                 name = f"{namespace}/{each.owner.name}"
@@ -161,7 +152,7 @@ class _Sorter:
             return "its request cannot be read"
         return MovablePod(pod, found.request, owner, OF_OWNER.get(owner.kind, OTHERS))
 
-    def _hindrance(self, pod: Pod) -> str:
+    def _hindrance(self, pod: kube.Pod) -> str:
         """Return why a pod is not moved, whatever it requests; empty where it may be."""
         against = hindrance(pod)
         if against:
@@ -210,7 +201,7 @@ def failures_left(job: JobObject) -> int:
     return max(limit - job.status.failed, 0)
 
 
-def eviction(job: JobObject, pod: Pod) -> tuple[bool, str]:
+def eviction(job: JobObject, pod: kube.Pod) -> tuple[bool, str]:
     """Return whether an eviction counts as a failure, and why the Job would then fail at once.
 
     Of a program that ends by a signal. One that catches SIGTERM may end with any exit code.
@@ -234,8 +225,8 @@ def eviction(job: JobObject, pod: Pod) -> tuple[bool, str]:
     return True, _index_limit(job, pod)
 
 
-def _index_limit(job: JobObject, pod: Pod) -> str:
-    limit, failed = job.spec.backoff_limit_per_index, annotations(pod).get(INDEX_FAILURES, "0")
+def _index_limit(job: JobObject, pod: kube.Pod) -> str:
+    limit, failed = job.spec.backoff_limit_per_index, kube.annotations(pod).get(INDEX_FAILURES, "0")
     if limit is None or (failed.isascii() and failed.isdecimal() and int(failed) < limit):
         return ""
     return BY_LIMIT
@@ -252,7 +243,7 @@ PODS = "pods"
 """How many pods a node may have."""
 
 
-def needs(pod: Pod) -> dict[str, int]:
+def needs(pod: kube.Pod) -> dict[str, int]:
     """Return what a pod needs of its node at its peak; nothing of what it does not request."""
     running = dict.fromkeys(UNITS, 0)
     peak = dict.fromkeys(UNITS, 0)
@@ -268,7 +259,7 @@ def needs(pod: Pod) -> dict[str, int]:
         for name in UNITS:
             running[name] += own[name]
     most = {name: max(peak[name], running[name]) for name in UNITS}
-    stated = pod.spec.resources or Resources()
+    stated = pod.spec.resources or kube.Resources()
     own, limits = _stated(stated.requests), _stated(stated.limits)
     for name in OF_POD:
         most[name] = own.get(name, most[name] or limits.get(name, 0))
@@ -276,7 +267,7 @@ def needs(pod: Pod) -> dict[str, int]:
 
 
 def room(
-    nodes: Mapping[str, KubeNode], pods: Iterable[Pod], planned: Mapping[str, PlannedPod]
+    nodes: Mapping[str, kube.KubeNode], pods: Iterable[kube.Pod], planned: Mapping[str, PlannedPod]
 ) -> dict[str, dict[str, int]]:
     """By node, what its allocatable resources leave beside its pods, some of which are planned."""
     units = {**UNITS, PODS: 1}
@@ -299,14 +290,14 @@ def room(
     return free
 
 
-def _requests(container: Container) -> dict[str, int]:
+def _requests(container: kube.Container) -> dict[str, int]:
     """Return what a container requests; a limit stands for a request that is missing."""
     own = container.resources
     stated = _stated({**(own.limits or {}), **(own.requests or {})})
     return {name: stated.get(name, 0) for name in UNITS}
 
 
-def _stated(amounts: Mapping[str, Amount] | None) -> dict[str, int]:
+def _stated(amounts: Mapping[str, kube.Amount] | None) -> dict[str, int]:
     """Return how much is stated of each resource that counts."""
     stated = amounts or {}
     return {
@@ -316,7 +307,7 @@ def _stated(amounts: Mapping[str, Amount] | None) -> dict[str, int]:
     }
 
 
-def _amount(stated: Amount) -> Fraction | None:
+def _amount(stated: kube.Amount) -> Fraction | None:
     try:
         return parse(str(stated))
     except QuantityError:  # the API server accepts no such amount

@@ -10,17 +10,8 @@ from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.rows import Row, columns, table
 from adapters.wire.kube import pod_ref
+from adapters.wire.records import move_plan
 from adapters.wire.records.allocation import grant_record
-from adapters.wire.records.move_plan import (
-    API_VERSION,
-    KIND,
-    MoveController,
-    MovePlace,
-    MovePlanSpec,
-    PlannedMove,
-    PlannedTarget,
-    TargetKind,
-)
 from adapters.wire.visible import visible
 from core.hardware.quantity import MIB
 from core.hardware.quantity import format_gib as gib
@@ -184,33 +175,33 @@ def as_object(plan: Planned) -> Plain:
         "notCompared": list(plan.unknown),
     }
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        "apiVersion": move_plan.API_VERSION,
+        "kind": move_plan.KIND,
         "metadata": {"name": name_of(spec)},
         "spec": msgspec.to_builtins(spec),
         "report": report,
     }
 
 
-def name_of(spec: MovePlanSpec) -> str:
+def name_of(spec: move_plan.MovePlanSpec) -> str:
     """Return the name of a plan: that of the same plan is the same."""
     return f"defrag-{sha256(msgspec.json.encode(spec)).hexdigest()[:8]}"
 
 
-def spec_of(plan: Planned) -> MovePlanSpec:
+def spec_of(plan: Planned) -> move_plan.MovePlanSpec:
     """Return what is carried out, without targets whose cards a device plugin chooses."""
-    moves: list[PlannedMove] = []
+    moves: list[move_plan.PlannedMove] = []
     for move in plan.moves:
         request, holder = move.pod.request, plan.holders[move.pod.request.uid]
         ref, owner = pod_ref(holder.pod), holder.owner
         grants = plan.before[move.source].allocations[ref.uid].grants
         moves.append(
-            PlannedMove(
+            move_plan.PlannedMove(
                 namespace=ref.namespace,
                 pod=ref.name,
                 uid=ref.uid,
                 dialect=request.dialect,
-                controller=MoveController(owner.kind, owner.name, owner.uid),
+                controller=move_plan.MoveController(owner.kind, owner.name, owner.uid),
                 from_=_place(move.source, grants),
                 to=_place(move.target.node, move.target.grants),
                 priority=request.priority,
@@ -219,7 +210,7 @@ def spec_of(plan: Planned) -> MovePlanSpec:
             )
         )
     targets = tuple(
-        PlannedTarget(
+        move_plan.PlannedTarget(
             kind=target.kind,
             name=target.name,
             after_step=target.after,
@@ -229,13 +220,16 @@ def spec_of(plan: Planned) -> MovePlanSpec:
         )
         for target in plan.targets
         if target.after is not None
-        and (target.kind is TargetKind.NODE or (target.place is not None and target.place.grants))
+        and (
+            target.kind is move_plan.TargetKind.NODE
+            or (target.place is not None and target.place.grants)
+        )
     )
-    return MovePlanSpec(tuple(moves), targets)
+    return move_plan.MovePlanSpec(tuple(moves), targets)
 
 
-def _place(node: str, grants: tuple[Grant, ...]) -> MovePlace:
-    return MovePlace(node, tuple(map(grant_record, grants)))
+def _place(node: str, grants: tuple[Grant, ...]) -> move_plan.MovePlace:
+    return move_plan.MovePlace(node, tuple(map(grant_record, grants)))
 
 
 def _both(values: tuple[int, int], unit: int = 1) -> dict[str, int]:

@@ -122,16 +122,13 @@ class NodeLock:
         return (self.namespace, self.name) == (pod.namespace, pod.name)
 
 
+@dataclass(eq=False, slots=True)
 class NodeLockClient:
-    """Takes and releases node locks."""
+    """Takes and releases node locks; ``now`` is the wall clock, for the time in the lock."""
 
-    def __init__(
-        self, nodes: NodeClient, pods: PodClient, now: Callable[[], datetime] = moment.now
-    ) -> None:
-        """Send no request yet; ``now`` is the wall clock, for the time in the lock."""
-        self._nodes = nodes
-        self._pods = pods
-        self._now = now
+    _nodes: NodeClient
+    _pods: PodClient
+    _now: Callable[[], datetime] = moment.now
 
     async def acquire(self, node: str, pod: PodRef) -> bool:
         """Lock a node for a pod, and return whether the pod had no lock before, which stays.

@@ -19,15 +19,8 @@ from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
+from adapters.service.endpoints import pod_admission
 from adapters.service.endpoints.outcomes import CONFLICT, ERRORS, FORBIDDEN, deny, failed
-from adapters.service.endpoints.pod_admission import (
-    Allow,
-    Deny,
-    PodFacts,
-    decide_pod,
-    required,
-    sharers,
-)
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Binding
 from adapters.wire.decode.decoder import Decoder
@@ -107,7 +100,7 @@ class Admission:
             name=pod.metadata.name or review.name or "(generated)",
         )
         pod = msgspec.structs.replace(pod, metadata=meta)
-        facts = PodFacts(raw=raw, pod=pod)
+        facts = pod_admission.PodFacts(raw=raw, pod=pod)
         keys, dialects = registry.service_keys(), self._service.pod_requests.dialects
         written = (("annotations", annotations(pod)), ("labels", labels(pod)))
         forged = [
@@ -123,18 +116,20 @@ class Admission:
             else:
                 added = found.dialect.admission_defaults(pod, found.request)
                 if self._required_plugin:
-                    plugins = required(self._required_plugin, sharers(found), annotations(pod))
+                    plugins = pod_admission.required(
+                        self._required_plugin, pod_admission.sharers(found), annotations(pod)
+                    )
                     added = replace(added, annotations={**added.annotations, **plugins})
                 large, hints = self._service.quotas.too_large(found.request), advice(pod, dialects)
                 facts = replace(facts, found=found, added=added, too_large=large, advice=hints)
         except DialectError as error:
             facts = replace(facts, found=error)
         name, uid = full_name(pod), pod.metadata.uid
-        match decide_pod(facts):
-            case Deny(cause, text):
+        match pod_admission.decide_pod(facts):
+            case pod_admission.Deny(cause, text):
                 denied = DecisionRecord("admit", Outcome.INVALID, name, uid, cause=cause, text=text)
                 return deny(self._decision_log, review.uid, FORBIDDEN, denied)
-            case Allow(notes, dialect, patch):
+            case pod_admission.Allow(notes, dialect, patch):
                 if dialect:
                     self._decision_log.record(
                         DecisionRecord("admit", Outcome.FITS, name, dialect=dialect)

@@ -9,21 +9,14 @@ What is decided: ``decide.commit.claim_review``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.devices import Devices
+from adapters.service.decide.commit import claim_review
 from adapters.service.decide.commit.attempt import IN_USE, ClaimOption, ClaimRefusal
-from adapters.service.decide.commit.claim_review import (
-    ClaimFacts,
-    as_good,
-    contradiction,
-    decide_claim,
-    nodes_of,
-    without_taints,
-)
 from adapters.service.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, deny, failed
@@ -56,13 +49,13 @@ class DeviceCatalog(Protocol):
         """The rules that taint devices, beside what slices show."""
 
 
+@dataclass(eq=False, slots=True)
 class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
-    def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveClaims) -> None:
-        self._service = service
-        self._catalog = catalog
-        self._live = live
+    _service: Service
+    _catalog: DeviceCatalog
+    _live: LiveClaims
 
     async def statuses(self, content: bytes) -> bytes:
         """Commit a new allocation of a claim before its status is written, or reject it."""
@@ -75,7 +68,7 @@ class ClaimAdmission:
         decision = DecisionRecord(
             "claim", Outcome.ERROR, claim.name, claim.uid, DRA, consumers=consumers
         )
-        answer = decide_claim(facts)
+        answer = claim_review.decide_claim(facts)
         if answer is None:
             log.record(replace(decision, outcome=Outcome.UNTOUCHED))
             return admission.allowed(review.uid)
@@ -109,7 +102,7 @@ class ClaimAdmission:
             log.record(replace(decision, outcome=outcome))
         return admission.allowed(review.uid, patch)
 
-    def _facts(self, review: AdmissionRequest) -> ClaimFacts | None:
+    def _facts(self, review: AdmissionRequest) -> claim_review.ClaimFacts | None:
         """Return what the decision depends on; None where no new allocation is to be written.
 
         Raises:
@@ -127,18 +120,18 @@ class ClaimAdmission:
         requests = requested.spec.devices.requests or ()
         names = {each.exactly.device_class_name for each in requests if each.exactly is not None}
         classes = {name: self._catalog.classes.get(name) for name in names}
-        return ClaimFacts(
+        return claim_review.ClaimFacts(
             review.uid,
             claim,
             requested,
-            nodes_of(claim, self._service.ledgers),
+            claim_review.nodes_of(claim, self._service.ledgers),
             self._catalog.devices,
             {each: self._catalog.pool(*each, claim.nodes) for each in pools},
             {name: each for name, each in classes.items() if each is not None},
         )
 
     async def _commit(
-        self, facts: ClaimFacts, chosen: ClaimOption, *, dry_run: bool
+        self, facts: claim_review.ClaimFacts, chosen: ClaimOption, *, dry_run: bool
     ) -> ClaimOption | ClaimRefusal:
         """Commit the chosen devices; where they are in use, the first free one that is as good.
 
@@ -149,14 +142,14 @@ class ClaimAdmission:
         """
         claim = facts.claim.ref
         self._service.check_attempts(claim, chosen.node)
-        refusal = contradiction(facts.claim, await self._live.get(claim))
+        refusal = claim_review.contradiction(facts.claim, await self._live.get(claim))
         if refusal is not None:
             return refusal
         answer = await self._place(chosen, dry_run=dry_run)
         if isinstance(answer, ClaimOption) or answer.cause != IN_USE:
             return answer
-        others = as_good(facts, chosen)
-        others = without_taints(others, self._catalog.rules)
+        others = claim_review.as_good(facts, chosen)
+        others = claim_review.without_taints(others, self._catalog.rules)
         other = await self._place(*others, dry_run=dry_run) if others else answer
         return other if isinstance(other, ClaimOption) else answer
 

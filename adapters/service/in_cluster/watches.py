@@ -16,21 +16,10 @@ from adapters.cluster.api.paths import Selection
 from adapters.cluster.watch.object_tracker import EventHandler, Identity, ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.dialects.allocation_record import MARK
-from adapters.service.cluster_state.cluster_cache import (
-    ClusterCache,
-    ClusterCacheHandler,
-    Delete,
-    ObjectKey,
-    Update,
-)
+from adapters.service.cluster_state import cluster_cache
 from adapters.service.decide.service import Service
+from adapters.service.in_cluster import handlers
 from adapters.service.in_cluster.agent_metrics import AgentPods
-from adapters.service.in_cluster.handlers import (
-    QuotaHandler,
-    ResourceQuotaHandler,
-    SchedulerConfig,
-    config_map_names,
-)
 from adapters.service.observe.decision_log import Logger
 from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.body import PodDecoder
@@ -136,10 +125,12 @@ class Watches:
         self._all.setdefault(selection.resource.plural, []).append(made)
         return made
 
-    def cluster(self, cache: ClusterCache, service: Service) -> dict[str, "Reflector[Any]"]:
+    def cluster(
+        self, cache: cluster_cache.ClusterCache, service: Service
+    ) -> dict[str, "Reflector[Any]"]:
         """Return the reflectors that fill the cluster cache, by the names of their metrics."""
 
-        def pod_deleted(key: ObjectKey) -> None:
+        def pod_deleted(key: cluster_cache.ObjectKey) -> None:
             service.forget(key.uid)
             cache.drop_pod(key)
 
@@ -147,7 +138,7 @@ class Watches:
         pods = handler(Sync.PODS, cache.put_pod, pod_deleted, cache.put_unreadable_pod)
         nodes = handler(Sync.NODES, cache.put_node, cache.drop_node)
         devices = handler(Sync.DEVICES, cache.put_device, cache.drop_device)
-        quotas = QuotaHandler(
+        quotas = handlers.QuotaHandler(
             service.quotas,
             lambda: service.readiness.mark_synced(Sync.QUOTAS),
             lambda name, text: self._log.warning("quota.invalid", object=name, text=text),
@@ -163,9 +154,11 @@ class Watches:
             ),
         }
 
-    def resource_quotas(self, service: Service) -> "tuple[ResourceQuotaHandler, Reflector[Any]]":
+    def resource_quotas(
+        self, service: Service
+    ) -> tuple[handlers.ResourceQuotaHandler, Reflector[Any]]:
         """Return the reflector of ResourceQuotas with its handler."""
-        handler = ResourceQuotaHandler(
+        handler = handlers.ResourceQuotaHandler(
             service.quotas,
             lambda: service.pod_requests.dialects,
             lambda: service.readiness.mark_synced(Sync.RESOURCE_QUOTAS),
@@ -206,7 +199,7 @@ class Watches:
         A cluster has at most one or two of these APIs.
         """
 
-        def handler(api: GangApi, sync: Sync) -> ClusterCacheHandler[Any]:
+        def handler(api: GangApi, sync: Sync) -> cluster_cache.ClusterCacheHandler[Any]:
             return self._handler(
                 service,
                 sync,
@@ -225,14 +218,14 @@ class Watches:
         self,
         service: Service,
         sync: Sync,
-        update: Update[Any],
-        delete: Delete,
+        update: cluster_cache.Update[Any],
+        delete: cluster_cache.Delete,
         unreadable: Callable[[Unreadable, str], None] | None = None,
-    ) -> ClusterCacheHandler[Any]:
+    ) -> cluster_cache.ClusterCacheHandler[Any]:
         def synced() -> None:
             service.readiness.mark_synced(sync)
 
-        return ClusterCacheHandler(update, delete, synced, unreadable)
+        return cluster_cache.ClusterCacheHandler(update, delete, synced, unreadable)
 
     def agents(self, pods: AgentPods, namespace: str) -> "Reflector[Any]":
         """Return the reflector of the node agents' pods."""
@@ -240,7 +233,7 @@ class Watches:
         return self.reflector(Selection(paths.PODS, namespace, labels=labels), AgentPod, pods)
 
     def scheduler_config(
-        self, config: SchedulerConfig, renamed: Mapping[str, str]
+        self, config: handlers.SchedulerConfig, renamed: Mapping[str, str]
     ) -> list["Reflector[Any]"]:
         """Return the reflectors of the schedulers' config maps, one for each name."""
         return [
@@ -249,7 +242,7 @@ class Watches:
                 ConfigMap,
                 config.handler(name),
             )
-            for name in sorted(config_map_names(renamed))
+            for name in sorted(handlers.config_map_names(renamed))
         ]
 
 
@@ -289,14 +282,14 @@ class LedgerHandler:
         self._store.on_synced()
 
 
+@dataclass(eq=False, slots=True)
 class ClusterLedgerWatch:
     """The watch of NodeLedgers: the store reads the spec of each, the cache its status."""
 
-    def __init__(self, watches: Watches, cache: ClusterCache, log: Logger) -> None:
-        self._watches = watches
-        self._cache = cache
-        self._log = log
-        self._reflector: Reflector[Any] | None = None
+    _watches: Watches
+    _cache: cluster_cache.ClusterCache
+    _log: Logger
+    _reflector: Reflector[Any] | None = None
 
     def follow(self, store: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
         """Hand all NodeLedgers and their changes to the store, until cancelled."""

@@ -10,14 +10,8 @@ from adapters.service.decide.commit.validate import are_linked, is_asked
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.kube import Pod
+from adapters.wire.records import move_plan
 from adapters.wire.records.allocation import read_grant
-from adapters.wire.records.move_plan import (
-    MovePlace,
-    MovePlanSpec,
-    PlannedMove,
-    PlannedTarget,
-    TargetKind,
-)
 from core.feasibility.suitability import kubelet_chooses
 from core.ledger.node_ledger import Hold
 from core.quota.amounts import amounts_of
@@ -44,13 +38,13 @@ def target_hold(plan: str, position: int) -> str:
     return f"{plan}-target-{position:04}"
 
 
-def placement(place: MovePlace) -> Placement:
+def placement(place: move_plan.MovePlace) -> Placement:
     """Return the cards of a place."""
     return Placement(place.node, tuple(map(read_grant, place.grants)))
 
 
 def changes_by_node(
-    plan: str, spec: MovePlanSpec, requests: Mapping[str, Request], ledgers: LedgerCache
+    plan: str, spec: move_plan.MovePlanSpec, requests: Mapping[str, Request], ledgers: LedgerCache
 ) -> dict[str, Changes]:
     """Return what has to happen on each node, in order: who leaves, and which places are kept.
 
@@ -74,7 +68,7 @@ def changes_by_node(
                 cards = () if ledger is None else ledger.node.cards
                 every = frozenset(card.uuid for card in cards)
                 kept = Allocation(uid, name, "", target.name, (), unread=STAYS_EMPTY, blocked=every)
-            elif target.kind is not TargetKind.POD or request is None:
+            elif target.kind is not move_plan.TargetKind.POD or request is None:
                 kept = Allocation(uid, name, "", place.node, placement(place).grants)
             else:
                 kept = replace(Allocation.of(request, placement(place)), uid=uid)
@@ -103,7 +97,7 @@ class PlanError(ValueError):
     """The plan cannot be carried out; the text says which part, and why."""
 
 
-async def check_move(service: Service, move: PlannedMove) -> Request | Gone:
+async def check_move(service: Service, move: move_plan.PlannedMove) -> Request | Gone:
     """Return what the pod of a move requests.
 
     Raises:
@@ -132,7 +126,7 @@ async def check_move(service: Service, move: PlannedMove) -> Request | Gone:
     return _request(service, pod, name, move.to)
 
 
-async def check_target(service: Service, target: PlannedTarget) -> Request | None:
+async def check_target(service: Service, target: move_plan.PlannedTarget) -> Request | None:
     """Return what a pod requests for which a plan makes room; None for other targets.
 
     Raises:
@@ -148,7 +142,7 @@ async def check_target(service: Service, target: PlannedTarget) -> Request | Non
     return _request(service, pod, name, target.place)
 
 
-async def waiting_pod(service: Service, target: PlannedTarget) -> Pod | None:
+async def waiting_pod(service: Service, target: move_plan.PlannedTarget) -> Pod | None:
     """Return the pod for which a plan makes room, if not bound; None where it is gone.
 
     Raises:
@@ -160,7 +154,7 @@ async def waiting_pod(service: Service, target: PlannedTarget) -> Pod | None:
     return None if pod.spec.node_name else pod
 
 
-def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request:
+def _request(service: Service, pod: Pod, name: str, place: move_plan.MovePlace) -> Request:
     """Return what a pod requests, if its place is just that, and it could be bound there.
 
     Raises:

@@ -25,20 +25,14 @@ from core.quota.amounts import QuotaAmounts
 from core.requests.request import PodRef, Request
 
 
+@dataclass(eq=False, slots=True)
 class ServiceFacts:
     """The cluster as this process knows it; implements ``ClusterFacts``."""
 
-    def __init__(
-        self,
-        pod_requests: PodRequestCache,
-        feasibility: Feasibility,
-        objects: ClusterObjects,
-        gangs: GangCache,
-    ) -> None:
-        self._pod_requests = pod_requests
-        self._feasibility = feasibility
-        self._objects = objects
-        self._gangs = gangs
+    _pod_requests: PodRequestCache
+    _feasibility: Feasibility
+    _objects: ClusterObjects
+    _gangs: GangCache
 
     @property
     def dialects(self) -> Sequence[Dialect]:

@@ -20,13 +20,7 @@ from adapters.dialects.dra.devices import Devices, means_cards
 from adapters.dialects.dra.holders import holding
 from adapters.service.decide.commit.attempt import PLACED, UNCLEAR, ClaimOption, ClaimRefusal
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.wire.dra import (
-    DeviceClass,
-    DeviceTaintRule,
-    RequestedClaim,
-    ResourceClaim,
-    ResourceSlice,
-)
+from adapters.wire import dra
 from core.hardware.node import Node
 from core.requests.grant import Allocation
 
@@ -47,11 +41,11 @@ class ClaimFacts:
 
     attempt: str
     claim: Claim
-    requested: RequestedClaim
+    requested: dra.RequestedClaim
     nodes: Mapping[str, Node]
     devices: Devices
-    pools: Mapping[PoolName, Sequence[ResourceSlice]]
-    classes: Mapping[str, DeviceClass]
+    pools: Mapping[PoolName, Sequence[dra.ResourceSlice]]
+    classes: Mapping[str, dra.DeviceClass]
 
 
 def decide_claim(facts: ClaimFacts) -> ClaimOption | ClaimRefusal | None:
@@ -77,7 +71,7 @@ def decide_claim(facts: ClaimFacts) -> ClaimOption | ClaimRefusal | None:
     return unclear(held) or ClaimOption(claim, held[0])
 
 
-def contradiction(claim: Claim, live: ResourceClaim | None) -> ClaimRefusal | None:
+def contradiction(claim: Claim, live: dra.ResourceClaim | None) -> ClaimRefusal | None:
     """Return why a claim gets no devices by what the API server has; None where it may get some.
 
     So a review that the API server did not send changes nothing that a claim has.
@@ -115,7 +109,7 @@ def as_good(facts: ClaimFacts, chosen: ClaimOption) -> tuple[ClaimOption, ...]:
 
 
 def without_taints(
-    options: Iterable[ClaimOption], rules: Iterable[DeviceTaintRule]
+    options: Iterable[ClaimOption], rules: Iterable[dra.DeviceTaintRule]
 ) -> tuple[ClaimOption, ...]:
     """Return the options without a device that is tainted: its pods would be evicted."""
     rules = tuple(rules)

@@ -17,7 +17,7 @@ is added here needs the same: who counts it, and what releases it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from adapters.accounting.pod_requests import PodRequest
@@ -58,22 +58,15 @@ UNLIMITED = AcquiredHold(None)
 """The hold in a namespace without a quota."""
 
 
+@dataclass(eq=False, slots=True)
 class Committer:
     """Allocates cards and releases them."""
 
-    def __init__(
-        self,
-        ledgers: LedgerCache,
-        writer: LedgerWriter,
-        clock: Clock,
-        quotas: Quotas,
-        quota_holds: QuotaHolds,
-    ) -> None:
-        self._ledgers = ledgers
-        self._writer = writer
-        self._clock = clock
-        self._quotas = quotas
-        self._quota_holds = quota_holds
+    _ledgers: LedgerCache
+    _writer: LedgerWriter
+    _clock: Clock
+    _quotas: Quotas
+    _quota_holds: QuotaHolds
 
     async def commit(
         self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()

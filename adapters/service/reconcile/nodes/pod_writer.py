@@ -1,18 +1,12 @@
 """What the reconciler writes on pods: the cards that they have, and that an attempt is over."""
 
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+from adapters.repairs import repairs
 from adapters.repairs.mirrored_records import mirror_of
 from adapters.repairs.plan import rewrite
-from adapters.repairs.repairs import (
-    LOST_LEDGER,
-    RELEASED,
-    RELEASED_LABEL,
-    Annotate,
-    Mirror,
-    NodeView,
-)
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.nodes.node_reader import LivePods, has_finished
@@ -24,21 +18,21 @@ from core.requests.grant import Allocation
 from core.requests.request import PodRef
 
 
+@dataclass(eq=False, slots=True)
 class PodWriter:
-    """Reads ledger and pod again before it writes what a pod has: the cluster cache may be late."""
+    """Reads ledger and pod again before it writes what a pod has: the cluster cache may be late.
 
-    def __init__(
-        self, service: Service, cache: ClusterCache, store: Store, live: LivePods, grace: int
-    ) -> None:
-        """Write nothing yet; ``grace`` is the time in nanoseconds that a Binding may take."""
-        self._service = service
-        self._cache = cache
-        self._store = store
-        self._live = live
-        self._grace = grace
-        self._changed: dict[str, int] = {}
+    ``grace`` is the time in nanoseconds that a Binding may take.
+    """
 
-    async def annotate(self, repair: Annotate, node: str) -> Pod | None:
+    _service: Service
+    _cache: ClusterCache
+    _store: Store
+    _live: LivePods
+    _grace: int
+    _changed: dict[str, int] = field(default_factory=dict)
+
+    async def annotate(self, repair: repairs.Annotate, node: str) -> Pod | None:
         """Write the annotations that the ledger asks for.
 
         Args:
@@ -66,7 +60,7 @@ class PodWriter:
         await self._live.annotate(pod_ref(pod), needed.result.annotations, needed.result.labels)
         return pod
 
-    async def mirror(self, repair: Mirror, node: str) -> bool:
+    async def mirror(self, repair: repairs.Mirror, node: str) -> bool:
         """Write the mirrored records that a pod lacks, and return whether any was written.
 
         Args:
@@ -99,7 +93,7 @@ class PodWriter:
         runs = pod.spec.node_name == node and not has_finished(pod)
         return (pod, stored.ledger) if runs else None
 
-    async def invalidate(self, allocation: Allocation, view: NodeView) -> bool:
+    async def invalidate(self, allocation: Allocation, view: repairs.NodeView) -> bool:
         """Change the pods that may have an allocation, so that no Binding on its way binds one.
 
         Returns:
@@ -108,7 +102,7 @@ class PodWriter:
         Raises:
             OSError: a pod is gone or cannot be changed, or the API server did not answer.
         """
-        if allocation.uid != LOST_LEDGER:
+        if allocation.uid != repairs.LOST_LEDGER:
             return not (await self._invalidate(allocation.pod_ref)).spec.node_name
         # Any pod that is not bound may have been committed to the ledger that was deleted. A
         # service that was stopped after such a commit may send its Binding at any time; it names
@@ -140,8 +134,10 @@ class PodWriter:
         now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
         try:
             text = now.isoformat(timespec="microseconds")
-            return await self._live.annotate(pod, {RELEASED: text})
+            return await self._live.annotate(pod, {repairs.RELEASED: text})
         except OSError as error:
             if getattr(error, "status", 0) != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
-            return await self._live.annotate(pod, {}, {RELEASED: now.strftime(RELEASED_LABEL)})
+            return await self._live.annotate(
+                pod, {}, {repairs.RELEASED: now.strftime(repairs.RELEASED_LABEL)}
+            )

@@ -13,15 +13,8 @@ from time import monotonic
 from adapters.accounting.moves_picture import picture
 from adapters.cluster.api import timestamps
 from adapters.service.web.dashboard.rows import MAX_DIGITS, Window, number
+from adapters.wire.records import move_plan
 from adapters.wire.records.allocation import read_grant
-from adapters.wire.records.move_plan import (
-    MovePlace,
-    MovePlanObject,
-    MovePlanRecordError,
-    MovePlanSpec,
-    read_spec,
-    read_status,
-)
 from adapters.wire.visible import visible
 from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import NodeLedger
@@ -38,7 +31,7 @@ PLANS = 10
 
 View = dict[str, object]
 
-PlanSource = Callable[[], Awaitable[Sequence[MovePlanObject]]]
+PlanSource = Callable[[], Awaitable[Sequence[move_plan.MovePlanObject]]]
 """Lists all plans; raises OSError."""
 
 
@@ -46,7 +39,7 @@ PlanSource = Callable[[], Awaitable[Sequence[MovePlanObject]]]
 class RecentPlans:
     """The plans as they were a few seconds ago, in any order, or why they are not known."""
 
-    plans: Sequence[MovePlanObject] = ()
+    plans: Sequence[move_plan.MovePlanObject] = ()
     problem: str = ""
 
 
@@ -96,10 +89,12 @@ async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, s
     return {"total": len(newest), "problem": visible(recent.problem), "rows": rows}
 
 
-def _is_for(plan: MovePlanObject, pod: str) -> bool:
+def _is_for(plan: move_plan.MovePlanObject, pod: str) -> bool:
     try:
-        return any(f"{each.namespace}/{each.name}" == pod for each in read_spec(plan).targets)
-    except MovePlanRecordError:
+        return any(
+            f"{each.namespace}/{each.name}" == pod for each in move_plan.read_spec(plan).targets
+        )
+    except move_plan.MovePlanRecordError:
         return False
 
 
@@ -113,8 +108,8 @@ def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | 
     if plan is None:
         return None
     try:
-        spec, status = read_spec(plan), read_status(plan)
-    except MovePlanRecordError:
+        spec, status = move_plan.read_spec(plan), move_plan.read_status(plan)
+    except move_plan.MovePlanRecordError:
         return None
     before: dict[str, list[Allocation]] = {node: [] for node in _nodes(spec)}
     after: dict[str, list[Allocation]] = {node: [] for node in before}
@@ -159,7 +154,7 @@ def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | 
     return picture(with_others(before), with_others(after), {move.uid for move in spec.moves})
 
 
-def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
+def _plan(plan: move_plan.MovePlanObject, inventory: Inventory) -> View:
     """Return a plan with the state of each move, and the time at which it came to be in it."""
     view: View = {
         "name": visible(plan.metadata.name),
@@ -173,11 +168,11 @@ def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
         "picture": None,
     }
     try:
-        status = read_status(plan)
+        status = move_plan.read_status(plan)
         view["phase"], view["step"] = status.phase.value, status.step
         view["reason"], view["updated"] = visible(status.reason), _time(status.updated_at)
-        spec = read_spec(plan)
-    except MovePlanRecordError as error:
+        spec = move_plan.read_spec(plan)
+    except move_plan.MovePlanRecordError as error:
         return {**view, "problem": visible(str(error))}
     nodes = _nodes(spec)
     ledgers = [found for node in nodes if (found := inventory.get(node)) is not None]
@@ -217,14 +212,14 @@ def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
     }
 
 
-def _nodes(spec: MovePlanSpec) -> list[str]:
+def _nodes(spec: move_plan.MovePlanSpec) -> list[str]:
     """Return the nodes that a plan changes, each once."""
     moved = (place.node for move in spec.moves for place in (move.from_, move.to))
     placed = (target.place.node for target in spec.targets if target.place is not None)
     return list(dict.fromkeys((*moved, *placed)))
 
 
-def _allocation(uid: str, pod: str, place: MovePlace) -> Allocation:
+def _allocation(uid: str, pod: str, place: move_plan.MovePlace) -> Allocation:
     return Allocation(uid, pod, "", place.node, tuple(map(read_grant, place.grants)))
 
 
