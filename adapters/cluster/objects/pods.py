@@ -20,7 +20,7 @@ _POD = PartialDecoder(Pod)
 
 
 class PodClient:
-    """The server's pods, without a cache; every method may raise ``ClusterError``."""
+    """The server's pods and budgets, without a cache; every method may raise ``ClusterError``."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -124,13 +124,6 @@ class PodClient:
                 break
         return True
 
-
-class BudgetClient:
-    """The server's PodDisruptionBudgets; implements ``BudgetReader`` of the service."""
-
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
-
-    async def all(self) -> list[Budget]:
-        """Return all budgets as they are now."""
+    async def budgets(self) -> list[Budget]:
+        """Return all PodDisruptionBudgets as they are now."""
         return await list_all(self._client, Selection(DISRUPTION_BUDGETS), Budget)

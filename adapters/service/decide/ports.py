@@ -1,6 +1,6 @@
 """The service's interfaces to the world, and whether it knows enough of the world to decide."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -176,15 +176,13 @@ class NoObjects:
         return pod
 
 
-class BudgetReader(Protocol):
-    """How many of which pods may be evicted."""
+BudgetReader = Callable[[], Awaitable[Sequence[Budget]]]
+"""Reads all disruption budgets of the cluster; raises ``OSError`` where no answer arrives."""
 
-    async def all(self) -> Sequence[Budget]:
-        """Return all disruption budgets of the cluster.
 
-        Raises:
-            OSError: no answer arrived.
-        """
+async def no_budgets() -> Sequence[Budget]:
+    """Return none."""
+    return ()
 
 
 class EndedPods(Protocol):
@@ -330,7 +328,7 @@ class ClusterPorts:
         pods: reads pods.
         events: emits Events.
         locks: of nodes, for device plugins that need them; None where no plugin does.
-        budgets: reads the PodDisruptionBudgets of victims; None where there are none.
+        budgets: reads the PodDisruptionBudgets of victims.
         quotas: of all namespaces.
         gangs: pods that are bound together.
         ended: pods that have ended, before the leader has released their cards; None where the
@@ -342,7 +340,7 @@ class ClusterPorts:
     pods: PodReader
     events: EventEmitter
     locks: NodeLocks | None = None
-    budgets: BudgetReader | None = None
+    budgets: BudgetReader = no_budgets
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     gangs: GangCache = field(default_factory=GangCache)
     ended: EndedPods | None = None
@@ -362,14 +360,6 @@ class Ports(ClusterPorts):
     store: Store
     clock: Clock
     decision_log: DecisionLog
-
-    async def all_budgets(self) -> Sequence[Budget]:
-        """Return all disruption budgets of the cluster.
-
-        Raises:
-            OSError: no answer arrived.
-        """
-        return () if self.budgets is None else await self.budgets.all()
 
     async def ended_among(self, ledger: NodeLedger) -> Sequence[Allocation]:
         """Return the allocations of a node whose pods are gone for good, as far as that is known.

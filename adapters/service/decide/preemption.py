@@ -156,7 +156,7 @@ async def choose(
         that is not on the node.
     """
     try:
-        budgets: Sequence[Budget] | None = await service.ports.all_budgets()
+        budgets: Sequence[Budget] | None = await service.ports.budgets()
     except OSError:
         budgets = None
     chosen: dict[str, Proposal] = {}

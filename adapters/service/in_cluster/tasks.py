@@ -17,7 +17,7 @@ from adapters.cluster.objects.events import EventKind, EventRecorder, EventSubje
 from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.nodes import NodeClient, NodeLockClient
-from adapters.cluster.objects.pods import BudgetClient, PodClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
@@ -107,7 +107,7 @@ class InCluster:
             pods=pods,
             events=ports.ClusterEvents(self._events),
             locks=locks if is_locked else None,
-            budgets=BudgetClient(self._client),
+            budgets=self._pods.budgets,
             quotas=self._quotas,
             unbound=self._cache.unbound,
             objects=ports.ClusterView(self._cache),

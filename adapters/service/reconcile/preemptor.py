@@ -234,7 +234,7 @@ class Preemptor:
         if not candidates:
             return
         try:
-            budgets = await self._service.ports.all_budgets()
+            budgets = await self._service.ports.budgets()
         except OSError:
             return
         for rejected in candidates:

@@ -20,6 +20,7 @@ from adapters.service.decide.ports import (
     EndedPods,
     NodeLocks,
     Ports,
+    no_budgets,
 )
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
@@ -278,7 +279,7 @@ async def a_service(
     *nodes: KubeNode,
     pods: Sequence[Json] = (),
     locks: NodeLocks | None = None,
-    budgets: BudgetReader | None = None,
+    budgets: BudgetReader = no_budgets,
     quotas: MemoryQuotas | None = None,
     mirrored: Collection[str] = (),
     gangs: GangCache | None = None,

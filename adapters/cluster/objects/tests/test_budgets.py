@@ -2,7 +2,7 @@
 
 import asyncio
 
-from adapters.cluster.objects.pods import BudgetClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import client, ok, serving
 
 
@@ -15,7 +15,7 @@ def test_all_pages_are_read() -> None:
             serving(ok(page("a", "more")), ok(page("b", ""))) as server,
             client(server) as api,
         ):
-            found = await BudgetClient(api).all()
+            found = await PodClient(api).budgets()
             return [one.metadata.name for one in found], [
                 r.query.get("continue") for r in server.requests
             ]

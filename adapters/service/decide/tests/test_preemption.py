@@ -50,7 +50,7 @@ def labelled(pod: Json, **labels: str) -> Json:
 
 async def full(budgets: FakeBudgets, *pods: Json) -> Bench:
     """A node with two cards of 8192 MiB; the pods are bound to it in this order."""
-    bench = await a_service(a_node("n1", cards=2), pods=pods, budgets=budgets)
+    bench = await a_service(a_node("n1", cards=2), pods=pods, budgets=budgets.all)
     for pod in pods:
         name = pod["metadata"]["name"]
         request = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}"}

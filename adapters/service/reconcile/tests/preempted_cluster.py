@@ -179,7 +179,7 @@ async def a_rig(*nodes: KubeNode, budgets: Sequence[Budget] = ()) -> Rig:
     """By default one node with two cards of 8,192 MiB."""
     ended, gangs = Ended(), GangCache()
     bench = await a_service(
-        *(nodes or (a_node("n1", cards=2),)), ended=ended, gangs=gangs, budgets=Budgets(budgets)
+        *(nodes or (a_node("n1", cards=2),)), ended=ended, gangs=gangs, budgets=Budgets(budgets).all
     )
     ended.cluster = bench.cluster
     return Rig(bench, Evictor(bench.cluster, bench.clock, budgets), gangs)

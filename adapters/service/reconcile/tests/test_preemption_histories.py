@@ -105,7 +105,7 @@ class Replica:
             events=world.cluster,
             clock=world.clock,
             decision_log=RecordingDecisionLog(),
-            budgets=Budgets([PROTECTED]),
+            budgets=Budgets([PROTECTED]).all,
             gangs=GangCache(),
             ended=ended,
         )
