@@ -42,6 +42,7 @@ from adapters.service.reconcile.move_checks import (
     target_hold,
     waiting_pod,
 )
+from adapters.service.reconcile.nodes.node_reader import AT_ONCE
 from adapters.wire.kube import Pod, full_name, is_ready
 from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.records.move_plan import (
@@ -206,28 +207,34 @@ class MoveCoordinator:
                 drops the places.
         """
         service, requests = self._service, dict[str, Request]()
-        for move in plan.spec.moves:
-            found = await check_move(service, move)
-            if isinstance(found, Gone):
-                raise PlanError(f"{move.namespace}/{move.pod} is gone")
-            requests[move.uid] = found
+        moves = plan.spec.moves
+        for some in (moves[at : at + AT_ONCE] for at in range(0, len(moves), AT_ONCE)):
+            checked = await asyncio.gather(*(check_move(service, move) for move in some))
+            for move, found in zip(some, checked, strict=True):
+                if isinstance(found, Gone):
+                    raise PlanError(f"{move.namespace}/{move.pod} is gone")
+                requests[move.uid] = found
         for target in plan.spec.targets:
             wanted = await check_target(service, target)
             if wanted is not None:
                 requests[target.uid] = wanted
         changes = changes_by_node(plan.uid, plan.spec, requests, service.ledgers)
+        is_proven = False  # that the definition, which all ledgers have, keeps places
         for node, each in changes.items():
             problem = await service.committer.keep(node, each)
             if problem:
                 raise PlanError(f"the places of the plan are not free any more: {problem}")
+            wanted_ids = {change.id for change in each if isinstance(change, Hold)}
+            if is_proven or not wanted_ids:
+                continue
             try:
                 stored = await service.ports.store.read(node)
             except LedgerRecordError as error:
                 raise PlanError(f"NodeLedger {node}: {error}") from error
-            there = {hold.id for hold in stored.ledger.holds} if stored else set[str]()
-            if not all(change.id in there for change in each if isinstance(change, Hold)):
+            if not stored or not wanted_ids <= {hold.id for hold in stored.ledger.holds}:
                 what = "has no places that are kept: install configs/crd/nodeledgers.yaml"
                 raise PlanError(f"NodeLedger {node} {what}")
+            is_proven = True
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
         why = f"The places of the plan are held; {_pods(count)} to move."
