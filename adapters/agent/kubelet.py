@@ -23,7 +23,7 @@ import msgspec
 
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware
-from adapters.agent.hook.facts import UUID_PREFIXES, VISIBLE_DEVICES, GivenDevices, names_card
+from adapters.agent.hook.facts import VISIBLE_DEVICES, GivenDevices, names_card
 from adapters.agent.log import log_event
 from adapters.agent.nri.protobuf import ProtobufError, entry, nested
 from adapters.wire.decode.decoder import Decoder, UnreadableError
@@ -186,13 +186,10 @@ def holdings(
         if one.pod not in pods or not is_reported(one.resource):
             continue
         held = devices = _all(one.without_replicas, names)
-        if any(map(names_card, one.visible)):
-            if all(word.startswith(UUID_PREFIXES) for word in one.visible):
-                held = _all(one.visible, names)
-            else:
-                held = _all(one.visible, numbers)
-                if devices and devices != held:
-                    continue
+        if any(map(names_card, one.visible)) and not (held := _all(one.visible, names)):
+            held = _all(one.visible, numbers)
+            if devices and devices != held:
+                continue
         if held:
             shared, cards_held = held != set(one.devices), tuple(sorted(held))
             count = len(one.devices)

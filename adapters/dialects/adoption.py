@@ -43,6 +43,9 @@ from core.requests.request import ContainerRequest, Request
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
 
+KUBELET_SHARES = "the kubelet assigned its cards, and no record says which part of them is its own"
+"""Why no other pod gets the cards of a replica or a MIG device; they are known."""
+
 UNKNOWN = "unknown"
 """The dialect of an allocation whose pod cannot be parsed at all."""
 
@@ -305,8 +308,7 @@ def adopt_from_kubelet(
         return found
     if any(holding.shared for _, holding in devices):
         blocked = frozenset(uuid for _, holding in devices for uuid in holding.cards)
-        why = "the kubelet assigned its cards, and no record says which part of them is its own"
-        return replace(found, blocked=blocked, unread=why)
+        return replace(found, blocked=blocked, unread=KUBELET_SHARES)
     return replace(
         found,
         dialect=KUBELET,

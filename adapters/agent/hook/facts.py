@@ -24,9 +24,6 @@ from core.requests.limits import GrantError, Limits
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 """The cards that NVIDIA's runtime makes visible in a container (NVIDIA Container Toolkit)."""
 
-UUID_PREFIXES = ("GPU-", "MIG-")
-"""How a value that names a card or a MIG device by uuid begins; others are numbers."""
-
 _VISIBLE = f"{VISIBLE_DEVICES}="
 _NO_CARD = frozenset({"", "none", "void"})
 """Values that name no card (NVIDIA Container Toolkit internal/config/image/devices.go)."""

@@ -95,6 +95,12 @@ def test_a_number_of_two_cards_identifies_none() -> None:
     assert reported(one("0-1", visible="0", resource=MEMORY), twice) is None
 
 
+def test_a_uuid_is_known_by_the_hardware_however_it_is_written() -> None:
+    lower = Hardware((replace(card(0), uuid="gpu-x"),))
+
+    assert reported(one("gpu-x::1", visible="gpu-x"), lower) == (("gpu-x",), True)
+
+
 def test_only_cards_of_nvidia_are_counted() -> None:
     assert reported(one("GPU-0"), Hardware((card(0, "metax"),))) is None
 

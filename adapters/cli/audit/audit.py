@@ -13,7 +13,7 @@ from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.rows import Row, columns, table
 from adapters.cli.output.terminal import first_names
 from adapters.dialects import registry
-from adapters.dialects.adoption import NVIDIA, disagreements, may_use_cards
+from adapters.dialects.adoption import KUBELET_SHARES, NVIDIA, disagreements, may_use_cards
 from adapters.dialects.device_plugins import PluginResource, read_plugin_node
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.dra import DRA
@@ -188,8 +188,9 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
     uses = [*zip(state.node.cards, state.ledger.usages, strict=True)]
     given = {card.uuid for card, use in uses if any(not share.blocked for share in use.shares)}
     may_have: set[str] = set()
+    known = (None, RESERVES, UNKNOWN_PART, KUBELET_SHARES)
     for held in state.ledger.allocations.values():
-        if held.dialect == KUBELET and held.unread not in (None, RESERVES, UNKNOWN_PART):
+        if held.dialect == KUBELET and held.unread not in known:
             text = f"{held.unread}: {_count(len(held.blocked), 'card')} may be in use by it"
             yield Finding(RULES["share-without-record"], text, node=name, pod=held.pod)
             may_have |= held.blocked if held.blocked - given else frozenset()

@@ -14,6 +14,7 @@ from asyncio import sleep
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from adapters.dialects.adoption import KUBELET_SHARES
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
@@ -210,7 +211,8 @@ class ExportedMetrics:
             "dragoman_allocations_unknown",
             "Pods whose cards are unknown; all that they may use count as allocated.",
             lambda: sum(
-                allocation.unread is not None and allocation.state is AllocationState.COMMITTED
+                allocation.unread not in (None, KUBELET_SHARES)
+                and allocation.state is AllocationState.COMMITTED
                 for ledger in ledgers.inventory
                 for allocation in ledger.allocations.values()
             ),

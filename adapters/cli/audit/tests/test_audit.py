@@ -25,6 +25,8 @@ from adapters.cli.tests.command import as_plain, command
 from adapters.cli.tests.gangs import KOORDINATOR, KUBERNETES, group, member
 from adapters.cli.tests.gangs import bound as gang_bound
 from adapters.dialects.gangs import GROUPS
+from adapters.wire.records.hardware import DeviceHolding, NodeHardware, encode
+from core.hardware.card import Card
 from core.ledger.problem import ProblemKind
 
 
@@ -365,6 +367,21 @@ def test_a_pod_whose_card_the_kubelet_chose_is_one_warning_while_a_card_is_free_
     assert Counter(each["level"] for each in findings) == found
     warned = {each["rule"] for each in findings if each["level"] == "warning"}
     assert warned == {"share-without-record"}
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_pod_whose_card_the_agent_reports_is_no_finding(is_shared: bool) -> None:
+    dialects = frozenset({"volcano"})
+    cards = [
+        Card(each, "h", n, "nvidia", "A10", 24 << 30, 10, dialects=dialects)
+        for n, each in enumerate(("GPU-1", "GPU-2"))
+    ]
+    holding = DeviceHolding("old", "main", "nvidia.com/gpu", 1, ("GPU-1",), is_shared)
+    agent = NodeHardware(tuple(cards), holdings=(holding,))
+    things, status = [hami_node(), plain_pod("old")], {"status": json.loads(encode(agent))}
+    ledger = ledger_of(*things, ledger_of(hami_node(), on="h") | status, on="h") | status
+
+    assert findings(*things, ledger) == []
 
 
 @pytest.mark.parametrize("gone", [[], [{"phase": "Succeeded"}]])

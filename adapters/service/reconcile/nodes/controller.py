@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from adapters.dialects.adoption import adopt
+from adapters.dialects.adoption import KUBELET_SHARES, adopt
 from adapters.dialects.dra import DRA
 from adapters.repairs.bound_without_service import late_pods
 from adapters.repairs.plan import drift, reconcile
@@ -310,7 +310,7 @@ class Reconciler:
                 self._reporter.of_node(node, "LedgerDeleted", text)
             case Release(allocation) if allocation.uid == LOST_LEDGER:
                 self._reporter.repaired("opened")
-            case Adopt(allocation) if allocation.unread is None:
+            case Adopt(allocation) if allocation.unread in (None, KUBELET_SHARES):
                 self._reporter.repaired("adopted")
             case Adopt(allocation):
                 self._reporter.repaired("adopted_unread")
