@@ -8,6 +8,18 @@ import yaml
 
 CARDS = 2
 MEMORY_MIB = 24576
+OF_DRIVER = {
+    "dragoman-e2e-worker3": (
+        "gpu-8d58cba8-e501-254b-f230-3bfb9ba349fe",
+        "gpu-40873f01-4f44-4f7c-5cc2-da8841ae1908",
+    )
+}
+"""Uuids that Kubernetes' example driver of claims computes from the name of the node that has it.
+
+Its cards, of which other components state the same, have ``OF_DRIVER_MIB``.
+Source: sigs.k8s.io/dra-example-driver v0.4.0, internal/profiles/gpu/gpu.go.
+"""
+OF_DRIVER_MIB = 81920
 LIBRARY = "/usr/local/vgpu/libvgpu.so"
 # Empty in effect: the workload's one static program loads no library.
 PRELOAD = "/usr/local/vgpu/ld.so.preload"
@@ -18,7 +30,7 @@ DEVICES = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 
 def uuid(node: str, index: int) -> str:
     """The uuid of a card of a node."""
-    return f"GPU-{node}-{index}"
+    return OF_DRIVER[node][index] if node in OF_DRIVER else f"GPU-{node}-{index}"
 
 
 def inventory(node: str) -> str:
@@ -29,7 +41,7 @@ def inventory(node: str) -> str:
             "index": index,
             "vendor": "nvidia",
             "model": "NVIDIA A10",
-            "memoryMiB": MEMORY_MIB,
+            "memoryMiB": OF_DRIVER_MIB if node in OF_DRIVER else MEMORY_MIB,
             "devices": [f"/dev/nvidia{index}"],
         }
         for index in range(CARDS)
