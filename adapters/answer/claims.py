@@ -19,7 +19,9 @@ from adapters.dialects.dra.consumption import ConsumptionError, as_allocated, ot
 from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import RESULTS
-from adapters.wire.dra import DeviceResult, ExactRequest, RequestedClaim
+from adapters.dialects.koordinator.keys import INFO as KOORDINATOR
+from adapters.dialects.volcano.keys import INFO as VOLCANO
+from adapters.wire import dra
 from adapters.wire.kube import Pod, pod_ref
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -61,9 +63,9 @@ class _Wanted:
         is_sure: as of ``ClaimFit``.
     """
 
-    claim: RequestedClaim
+    claim: dra.RequestedClaim
     name: str
-    request: ExactRequest
+    request: dra.ExactRequest
     count: int | None
     driver: str | None
     attributes: tuple[tuple[str, str, str], ...]
@@ -119,15 +121,15 @@ class Requested:
         return found
 
 
-def requested(pod: Pod, known: ClaimCache) -> Requested | None:
-    """Return what a pod's claims request; None where they are of no cards."""
-    entries, devices = pod.spec.resource_claims or (), known.devices
+def requested(pod: Pod, known: ClaimCache, *made: dra.RequestedClaim) -> Requested | None:
+    """Return what a pod's claims request, and those made for it; None where none is of cards."""
+    entries, devices = (*made, *(pod.spec.resource_claims or ())), known.devices
     if not (entries and devices.of_cards and known.classes):
         return None
     requests: list[tuple[_Wanted, ...]] = []
     nodes: frozenset[str] | None = None
     problem, is_ours = "", False
-    for each in islice(known.wanted(pod), CLAIMS):
+    for each in islice((*made, *known.wanted(pod)), CLAIMS):
         if isinstance(each, Claim):
             is_ours |= each.unread is not None
             is_ours |= any(devices.may_be_cards(one.driver) for one in each.results)
@@ -142,6 +144,27 @@ def requested(pod: Pod, known: ClaimCache) -> Requested | None:
     is_ours |= any(devices.may_be_cards(one.driver) for options in requests for one in options)
     is_whole = len(entries) <= CLAIMS
     return Requested(tuple(requests), nodes, problem, is_whole) if is_ours or problem else None
+
+
+def requested_by_class(pod: Pod, amounts: Mapping[str, int], known: ClaimCache) -> Requested | None:
+    """Return what a pod's claims request, with the one that kube-scheduler makes of its resources.
+
+    It makes one for nodes that advertise none of them, where DeviceClasses name all; else None.
+    Source: kubernetes 1.37 plugins/dynamicresources/extendeddynamicresources.go; of classes of one
+    name the newest counts (dynamic-resource-allocation, extendedresourcecache.go).
+    """
+    newest = sorted(known.classes.values(), key=lambda each: each.metadata.name, reverse=True)
+    newest.sort(key=lambda each: each.metadata.creation_timestamp or "")
+    names = {each.spec.extended_resource_name: each.metadata.name for each in newest}
+    is_other = pod.spec.scheduler_name in (VOLCANO.scheduler, KOORDINATOR.scheduler)
+    if pod.spec.node_name or is_other or not amounts or not amounts.keys() <= names.keys():
+        return None
+    requests = tuple(
+        dra.ClaimRequest(resource, dra.ExactRequest(names[resource], count=amount))
+        for resource, amount in amounts.items()
+    )
+    spec = dra.ClaimSpec(dra.ClaimDevices(requests))
+    return requested(pod, known, dra.RequestedClaim(pod.metadata, spec=spec))
 
 
 def held_if_free(
@@ -166,7 +189,7 @@ def held_if_free(
         (wanted, *alternatives), *more = asked.requests
         first, *rest = (each.key for each, _ in search.among(wanted))
         slices = known.pool(first[0], first[1], (ledger.node.name,))
-        result = DeviceResult(wanted.name, *first)
+        result = dra.DeviceResult(wanted.name, *first)
         like = others(wanted.claim, (result,), slices, known.classes)
         if alternatives or more or not {*rest} <= {(*first[:2], name) for name in like}:
             return None
@@ -179,7 +202,7 @@ def held_if_free(
     return tuple(held.values())
 
 
-def _requests(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, ...]] | str:
+def _requests(claim: dra.RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, ...]] | str:
     """Return the requests of a claim, each with its alternatives, or why they cannot be met."""
     spec, devices = claim.spec.devices, known.devices
     found: list[tuple[_Wanted, ...]] = []
@@ -375,7 +398,7 @@ class _Search:
         key = id(wanted), device.key
         if key not in self._shares:
             try:
-                result = DeviceResult(wanted.name, *device.key)
+                result = dra.DeviceResult(wanted.name, *device.key)
                 result = as_allocated(wanted.claim, result, stated)
                 about = wanted.claim.metadata
                 name = f"{about.namespace or 'default'}/{about.name}"

@@ -23,7 +23,7 @@ from adapters.answer.answer import (
     standing,
     uncounted_text,
 )
-from adapters.answer.claims import claim_fit, requested
+from adapters.answer.claims import claim_fit, requested, requested_by_class
 from adapters.answer.device_plugins import DeviceFit, PluginDevices
 from adapters.answer.node_rules import STEP, NodeChoice, NodeChooser, NodeLabels, label_advice
 from adapters.dialects.containers import resource_names
@@ -155,7 +155,16 @@ class Judge:
         request = found.request
         if amounts:
             yield from self._read_devices()
+        made = requested_by_class(pod, amounts, self.facts.claims)
+        claimed: dict[str, None] = {}  # nodes for which the scheduler makes a claim
+        if made is not None:
+            allowed, published = choice.selection.names, self.facts.claims.devices
+            unstated = (name for name in allowed if not self.devices.advertises(name, amounts))
+            claimed = dict.fromkeys(filter(published.of_node, unstated))
+            choice = replace(choice, selection=NodeNames(n for n in allowed if n not in claimed))
         devices = self.devices.fit(request, amounts, choice.selection.names)
+        if claimed and devices is None:
+            devices = DeviceFit(amounts, (), NO_REASONS)
         names, broken = self._readable(_with_cards(self.devices, choice.selection, devices))
         free = () if devices is None else devices.fitting
         if explain:
@@ -174,6 +183,12 @@ class Judge:
             rejected = of_devices.followed_by(decision.reasons).followed_by(broken)
             rejected = rejected.followed_by(choice.excluded)
             rejected = rejected.detailed(Cause.NO_CARDS, self._describer(request))
+            if made is not None:
+                by_claim = yield from claim_fit(pod, made, self.facts, [*claimed])
+                claims = claims or by_claim
+                fitting = (*fitting, *by_claim.fitting)
+                rejected = by_claim.reasons.followed_by(rejected)
+                best = next(iter(fitting), None) if best is None else best
         if not fitting:  # a name may be misspelled
             if self._labels is None:
                 labels = NodeLabels()

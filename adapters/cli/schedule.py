@@ -231,6 +231,9 @@ class Run:
         if answer.best is None:
             return self._rejected(answer)
         if answer.placement is None:
+            if answer.devices is None or answer.best not in answer.devices.fitting:
+                text = answer.summary()  # by a claim, which its scheduler makes
+                return PodLine(pod_ref(pod), PodResult.SKIPPED, text, dialect=answer.dialect)
             self._judge.devices.take(answer.best, _amounts(answer))
             return _served(answer, answer.best)
         allocation = Allocation.of(answer.found.request, answer.placement)

@@ -5,11 +5,15 @@ import json
 import pytest
 
 from adapters.cli.tests.builders import (
+    AT,
     Plain,
     a_claim,
     a_slice,
     node,
     pod,
+    report,
+    run,
+    stream,
     uuid,
     volcano,
     volcano_bound,
@@ -414,3 +418,101 @@ def test_rows_of_claims_on_a_mixed_node_name_their_pods() -> None:
     assert "no findings" in command("audit", things=things).stdout
     (row,) = json.loads(command("top", "-o", "json", things=things).stdout)["items"]
     assert (row["pods"], row["idle"], row["grantedMiB"]) == (2, 0, 14000)
+
+
+def named_by(resource: str = "nvidia.com/gpu", name: str = "gpu", **metadata: object) -> Plain:
+    """A class that names an extended resource."""
+    return a_class(DRIVER, extendedResourceName=resource) | {
+        "metadata": {"name": name, **metadata},
+    }
+
+
+def other_class(created: str) -> Plain:
+    """A class of the same resource that means no card here."""
+    other = named_by(name="another", creationTimestamp=created)
+    other["spec"]["selectors"] = [{"cel": {"expression": 'device.driver == "gpu.other"'}}]
+    return other
+
+
+def advertising(amount: str) -> Plain:
+    stated = {"nvidia.com/gpu": amount}
+    return {"status": {"allocatable": stated, "capacity": stated}}
+
+
+def plain(number: int = 1, **more: Plain) -> Plain:
+    return pod("p", {"nvidia.com/gpu": number}, **more)
+
+
+BY_CLASS = (node(cards=2, more=advertising("0")), a_slice(uuid(0), uuid(1)), named_by())
+OF_PLUGIN = node("node-b", cards=0, more=advertising("2")) | {
+    "metadata": {"name": "node-b"},
+}
+TAKEN = (a_claim("gpu-0", "a"), a_claim("gpu-1", "b"))
+OWN = {"resourceClaims": [{"name": "c", "resourceClaimName": "w"}]}
+EARLIER = "2020-01-01T00:00:00Z"
+UNNAMED = "0 of 1 nodes fit: 1 node: does not state nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("things", "said"),
+    [
+        ((*BY_CLASS, plain(2)), "cards fit on node-a"),
+        ((*BY_CLASS, plain(3)), "0 of 1 nodes fit: 1 node: 2 of 2 devices free, 3 requested"),
+        ((*BY_CLASS, ONE_POD, plain()), "cards fit on node-a"),
+        (
+            (*BY_CLASS, *TAKEN, plain()),
+            "0 of 1 nodes fit: 1 node: 2 of 2 cards: in use, and asked for exclusively",
+        ),
+        ((*BY_CLASS, OF_PLUGIN, plain()), "cards fit on 2 nodes, best node-b"),
+        ((*BY_CLASS, *TAKEN, OF_PLUGIN, plain()), "cards fit on node-b"),
+        ((*BY_CLASS[:2], named_by("example.com/gpu"), plain()), UNNAMED),
+        ((*BY_CLASS, plain(spec={"schedulerName": "volcano"})), UNNAMED),
+        ((*BY_CLASS[:2], a_class(USUAL, extendedResourceName="nvidia.com/gpu"), plain()), UNSURE),
+        (
+            (*BY_CLASS, other_class(AT), plain()),
+            "0 of 1 nodes fit: 1 node: no device of another",
+        ),
+        (
+            (*BY_CLASS[:2], named_by(creationTimestamp=AT), other_class(EARLIER), plain()),
+            "cards fit on node-a",
+        ),
+        (
+            (*BY_CLASS, unallocated(), plain(2, spec=OWN)),
+            "0 of 1 nodes fit: 1 node: 2 of 2 devices free, 3 requested",
+        ),
+    ],
+    ids=[
+        "free",
+        "too few",
+        "beside a share",
+        "full",
+        "beside a plugin",
+        "a plugin alone",
+        "another resource",
+        "a scheduler that makes no claims",
+        "not sure",
+        "the newest class",
+        "an older class",
+        "beside its own claim",
+    ],
+)
+def test_a_resource_that_a_class_names_is_a_claim_where_no_node_advertises_it(
+    things: tuple[Plain, ...], said: str
+) -> None:
+    assert summary(*things) == said
+
+
+def test_schedule_takes_a_plugins_devices_first_and_makes_no_claims() -> None:
+    two = plain(2) | {"metadata": {"name": "q"}}
+
+    assert run("-f", "-", stdin=stream(*BY_CLASS, OF_PLUGIN, plain(), two)).exit_code == 0
+    lines = [
+        (each["name"], each["node"], each["explanation"]["summary"])
+        for each in report(*BY_CLASS, OF_PLUGIN, plain(), two)["pods"]
+    ]
+
+    assert lines == [
+        ("p", "node-b", "1 nvidia.com/gpu of the device plugin, no card of the ledger"),
+        ("q", None, "cards fit on node-a"),
+    ]
+    assert run("-f", "-", stdin=stream(*BY_CLASS, *TAKEN, plain())).exit_code == 1
