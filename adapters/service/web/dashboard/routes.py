@@ -15,6 +15,7 @@ import orjson
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra import DRA
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
@@ -25,6 +26,7 @@ from adapters.service.web.dashboard.overview import overview as first_screen
 from adapters.service.web.dashboard.rows import FleetIndex, QueryError, decisions
 from adapters.wire.kube import Pod
 from adapters.wire.records.quota import limited_amounts
+from core.requests.grant import KUBELET
 
 KEPT = 32
 """Answers of one question that are kept, by its parameters; the least recently used goes first."""
@@ -146,6 +148,8 @@ class StaticFiles:
             {"name": info.name, "color": info.style.web_color, "letter": info.style.letter}
             for info in registry.DIALECTS
         ]
+        dialects.append({"name": DRA, "color": "#c2427d", "letter": "C"})
+        dialects.append({"name": KUBELET, "color": "#66707a", "letter": "P"})
         page = page.replace(_DIALECTS, orjson.dumps(dialects)).replace(
             b'"' + _STATIC, b'"' + _STATIC + self.digest.encode() + b"/"
         )

@@ -13,6 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.pod_requests import dialect_name
 from adapters.answer.device_plugins import PluginDevices
 from adapters.answer.judge import DEVICES
@@ -27,6 +28,7 @@ from core.hardware.card import Card, Mode
 from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
+from core.requests.grant import KUBELET, Allocation
 
 MAX_ROWS = 200
 """Rows of one answer."""
@@ -136,7 +138,7 @@ def decisions(history: StructuredDecisionLog, query: Mapping[str, str]) -> dict[
         for text in ("\n".join(str(each.get(name, "")) for name in _SEARCHED).lower(),)
         if all(word in text for word in sought)
         if outcome == "any" or (each["outcome"] in _NO) == (outcome == "no")
-        if "pod" not in query or _is_about(each, query["pod"])
+        if "pod" not in query or is_about(each, query["pod"])
         if query.get("node", each["node"]) == each["node"]
     ]
     return {"total": len(found), "rows": window.part(found), "kept": len(history.history())}
@@ -144,7 +146,7 @@ def decisions(history: StructuredDecisionLog, query: Mapping[str, str]) -> dict[
 
 def of_pod(history: StructuredDecisionLog, pod: str) -> list[Entry]:
     """Return the decisions about a pod or one of its claims, newest first."""
-    return [each for each in history.history() if _is_about(each, pod)]
+    return [each for each in history.history() if is_about(each, pod)]
 
 
 def of_node(history: StructuredDecisionLog, node: str) -> list[Entry]:
@@ -152,7 +154,8 @@ def of_node(history: StructuredDecisionLog, node: str) -> list[Entry]:
     return [each for each in history.history() if each["node"] == node]
 
 
-def _is_about(entry: Entry, pod: str) -> bool:
+def is_about(entry: Entry, pod: str) -> bool:
+    """Return whether a decision or a row is about a pod or one of its claims."""
     consumers = entry.get("consumers")
     return entry["pod"] == pod or (isinstance(consumers, tuple) and pod in consumers)
 
@@ -220,12 +223,16 @@ class NodeRow:
         cards, allocations = ledger.node.cards, ledger.allocations.values()
         pods = frozenset(allocation.pod for allocation in allocations)
         models = tuple(dict.fromkeys(card.model for card in cards))
+        unknown = [each for each in allocations if each.blocked and each.dialect == KUBELET]
         dialects = {name for card in cards for name in card.dialects}
         names = (ledger.node.name, *models, *(card.uuid for card in cards), *sorted(pods))
         return cls(
             ledger.node.name,
             ledger,
-            tuple(f"{p.pod}: {p.text}" if p.pod else p.text for p in ledger.problems()),
+            (
+                *(f"{p.pod}: {p.text}" if p.pod else p.text for p in ledger.problems()),
+                *(f"{each.pod}: {each.unread}" for each in unknown),
+            ),
             sum(not card.healthy for card in cards),
             sum(card.memory for card in cards),
             sum(use.memory for use in ledger.usages),
@@ -332,19 +339,20 @@ class NodeRow:
             "users": self.users,
         }
 
-    def dialect_of_pods(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods with cards or devices of the node, each with its dialect."""
+    def dialect_of_pods(self, claims: ClaimCache) -> Iterator[tuple[str, str, str]]:
+        """Yield the pods with cards or devices: name, dialect, and the pods of a claim."""
         for user in self.users:
-            yield str(user["pod"]), str(user["dialect"])
+            yield str(user["pod"]), str(user["dialect"]), ""
         if self.ledger is not None:
             for allocation in self.ledger.allocations.values():
-                yield allocation.pod, allocation.dialect
+                users = "\n".join(consumers(allocation, claims))
+                yield allocation.pod, allocation.dialect, users
 
-    def holders(self) -> Iterator[View]:
-        """Yield the pods with cards or devices of the node."""
+    def holders(self, claims: ClaimCache) -> Iterator[View]:
+        """Yield the pods and claims with cards or devices of the node."""
         yield from self.users
         if self.ledger is not None:
-            yield from pod_rows(self.ledger)
+            yield from pod_rows(self.ledger, claims)
 
 
 def free_share(card: Card, use: CardUsage) -> int:
@@ -412,12 +420,17 @@ def card_views(ledger: NodeLedger) -> list[View]:
 
 _NO_GRANTS: View = {
     "reserved": False, "unread": None, "releaseBy": None, "memoryMiB": 0, "compute": 0,
-    "grants": (), "blocked": (),
+    "grants": (), "blocked": (), "consumers": (),
 }  # fmt: skip
 
 
-def pod_rows(ledger: NodeLedger) -> Iterator[View]:
-    """Yield the pods with an allocation on a node, each with its grants."""
+def consumers(allocation: Allocation, claims: ClaimCache) -> tuple[str, ...]:
+    """Return the names of the pods for which a claim is reserved; none of a pod."""
+    return tuple(sorted(map(str, claims.consumers(allocation.uid))))
+
+
+def pod_rows(ledger: NodeLedger, claims: ClaimCache) -> Iterator[View]:
+    """Yield the pods and claims with an allocation on a node, each with its grants."""
     indexes = {card.uuid: card.index for card in ledger.node.cards}
     for allocation in ledger.allocations.values():
         yield {
@@ -425,6 +438,7 @@ def pod_rows(ledger: NodeLedger) -> Iterator[View]:
             "uid": allocation.uid,
             "node": allocation.node,
             "dialect": allocation.dialect,
+            "consumers": consumers(allocation, claims),
             "priority": allocation.priority,
             "reserved": allocation.state.value == "held",
             "unread": allocation.unread,
@@ -504,7 +518,7 @@ class FleetIndex:
 
     def __init__(self, ledgers: LedgerCache, facts: ServiceFacts) -> None:
         self._ledgers = ledgers
-        self._facts = facts
+        self.facts = facts
         self._rows: dict[str, NodeRow] = {}
         self._others: list[NodeRow] = []
         self._version: Hashable = None
@@ -524,14 +538,14 @@ class FleetIndex:
 
     async def _read_devices(self) -> None:
         devices, inventory = PluginDevices(), self._ledgers.inventory
-        unreadable = self._facts.unreadable()
-        for number, (name, node) in enumerate(self._facts.nodes().items(), start=1):
+        unreadable = self.facts.unreadable()
+        for number, (name, node) in enumerate(self.facts.nodes().items(), start=1):
             ledger = inventory.get(name)
             if name not in unreadable and (ledger is None or is_not_ours(ledger)):
-                devices.add(node, (), partial(self._facts.pods_on, name), is_undescribed=True)
+                devices.add(node, (), partial(self.facts.pods_on, name), is_undescribed=True)
             if number % DEVICES == 0:
                 await sleep(0)
-        served = {name: NodeRow.served(name, devices, self._facts) for name in devices.nodes}
+        served = {name: NodeRow.served(name, devices, self.facts) for name in devices.nodes}
         if served != self._served:
             self._served, self._served_version = served, self._served_version + 1
 

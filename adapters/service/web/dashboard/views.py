@@ -24,6 +24,7 @@ from adapters.service.web.dashboard.rows import (
     QueryError,
     Window,
     choice,
+    is_about,
     number,
     of_node,
     of_pod,
@@ -139,7 +140,7 @@ async def node(index: FleetIndex, history: StructuredDecisionLog, name: str) -> 
         return None
     return {
         **row.view(len(row.problems)),
-        "holders": list(row.holders()),
+        "holders": list(row.holders(index.facts.claims)),
         "decisions": list(islice(of_node(history, name), DECISIONS)),
     }
 
@@ -206,14 +207,14 @@ async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
     for at, row in enumerate(by_name.values()):
         if at % COMPARED == 0:
             await sleep(0)
-        for pod, dialect in row.dialect_of_pods():
+        for pod, dialect, users in row.dialect_of_pods(index.facts.claims):
             namespaces[pod.partition("/")[0]] += 1
             dialects[dialect] += bool(dialect)
             if (
                 query.get("node", row.name) == row.name
                 and query.get("dialect", dialect) == dialect
                 and (not namespace or pod.startswith(f"{namespace}/"))
-                and all(word in f"{pod}\n{row.name}".lower() for word in sought)
+                and all(word in f"{pod}\n{row.name}\n{users}".lower() for word in sought)
             ):
                 found.append((pod, row.name))
     found.sort()
@@ -221,7 +222,7 @@ async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
     views = {
         (str(view["pod"]), name): view
         for name in dict.fromkeys(name for _, name in shown)
-        for view in by_name[name].holders()
+        for view in by_name[name].holders(index.facts.claims)
     }
     return {
         "total": len(found),
@@ -242,9 +243,9 @@ async def pod(
     held = [
         view
         for row in await index.rows()
-        if name in row.pods
-        for view in row.holders()
-        if view["pod"] == name
+        if name in row.pods or DRA in row.dialects
+        for view in row.holders(index.facts.claims)
+        if is_about(view, name)
     ]
     decided = of_pod(history, name)
     unplaced = next((each for each in unbound if full_name(each) == name), None)

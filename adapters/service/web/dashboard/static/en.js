@@ -54,7 +54,7 @@ export default {
   groupDevices: "{nodes|node|nodes} · {cards|device|devices} of a device plugin · {percent} in use", unknownModel: "Ledger cannot be read", nodesOnly: "{nodes|node|nodes}",
   colorBy: "Color by", others: "others", isGranted: "partly granted", full: "full", exclusiveWord: "exclusive", isWrong: "problem", shared: "shared", inUse: "in use",
   mapHelp: "Point at a square, tap it, or walk with the arrow keys: its pods appear here. Enter or a click opens the node.",
-  kubeletKnows: "which device a pod has, only the kubelet knows", byReason: "Waiting, by reason", podsOf: "{pods|pod|pods}", example: "such as",
+  claimOf: "ResourceClaim of", kubeletKnows: "which device a pod has, only the kubelet knows", byReason: "Waiting, by reason", podsOf: "{pods|pod|pods}", example: "such as",
   otherReasons: "{pods|pod|pods} for other reasons", namespaces: "Namespaces", waitingOf: "{pods} waiting",
   freeShares: "Cards by largest free share", noFree: "no free share", freeFrom: "{from} or more", freeRange: "{from} to {to}",
   cardsOf: "{cards|card|cards}", withProblems: "with problems", withoutProblems: "without problems", withFull: "a full card",

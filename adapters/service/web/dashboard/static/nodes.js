@@ -74,10 +74,13 @@ export function holders(rows) {
   const some = name => rows.some(row => row[name]);
   return table(t("holders"), [[t("pod")], some("dialect") ? [t("dialect")] : null, [t("node")], [t("cards")], some("memoryMiB") ? [t("memory"), "num"] : null,
       used.asks() ? [t("used"), "num"] : null, some("compute") ? [t("computeHead"), "num"] : null, [t("state")]],
-    rows.map(row => ({key: row.pod + " " + row.node, cells: [podLink(row.pod), h("span.near", {}, swatch(row.dialect), row.dialect), nodeLink(row.node),
+    rows.map(row => ({key: row.pod + " " + row.node, cells: [[podLink(row.pod), users(row)], h("span.near", {}, swatch(row.dialect), row.dialect), nodeLink(row.node),
       has(row), row.memoryMiB ? gib(row.memoryMiB) : "", ofHolder(row), row.compute ? `${row.compute}%` : "",
       row.unread ? said(row.unread, "span.bad") : t(row.reserved ? "reserved" : row.grants.length ? "committed" : "byPlugin")]})));
 }
+
+/** Which pods use a claim. */
+export const users = row => row.consumers.length ? h("div.dim", {}, t("claimOf"), " ", row.consumers.map((name, place) => [place ? ", " : "", podLink(name)])) : null;
 
 function ofHolder(row) {
   const mib = used.ofPod(row.node, row.pod);

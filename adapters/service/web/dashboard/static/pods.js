@@ -4,7 +4,7 @@ import {swatch} from "./bars.js";
 import {decisionTable, replica} from "./decisions.js";
 import {h} from "./element.js";
 import {plan} from "./moves.js";
-import {holders} from "./nodes.js";
+import {holders, users} from "./nodes.js";
 import {facet, field, filters, heading, held, nodeLink, note, pages, podLink, said, since, table} from "./parts.js";
 import {gib, moment, number, t} from "./text.js";
 import * as used from "./used.js";
@@ -73,7 +73,7 @@ function allocation(each, name) {
   const fact = (label, ...value) => [h("dt", {}, t(label)), h("dd.long", {}, value)];
   return h("section.panel", {"data-key": each.node}, h("dl", {}, fact("node", nodeLink(each.node)),
     each.dialect ? fact("dialect", swatch(each.dialect), each.dialect) : null, devices ? fact("devices", devices, h("span.dim", {}, " ", t("kubeletKnows"))) : null,
-    fact("priority", String(each.priority)), devices ? null : fact("state", t(each.reserved ? "reserved" : "committed")), fact("uid", each.uid),
+    each.dialect === "dra" ? [fact("pod", podLink(each.pod), users(each))] : fact("priority", String(each.priority)), devices ? null : fact("state", t(each.reserved ? "reserved" : "committed")), fact("uid", each.uid),
     used.asks() && !devices ? fact("used", used.words(used.ofPod(each.node, name))) : null),
     each.unread ? h("p.bad", {}, t("recordProblem") + ": ", said(each.unread)) : null,
     each.releaseBy ? h("p", {}, t("releaseBy", {time: moment(each.releaseBy * 1000)})) : null,

@@ -51,7 +51,7 @@ export default {
   mapOf: "{model}：{nodes} 个节点，{cards} 张卡，已分配 {percent}。方向键移动，回车打开节点。", map: "所有卡", groupFacts: "{nodes} 个节点 · {cards} 张卡 · 已分配 {percent}",
   groupDevices: "{nodes} 个节点 · 设备插件的 {cards} 个设备 · 使用中 {percent}", unknownModel: "账本无法读取", nodesOnly: "{nodes} 个节点", colorBy: "着色依据", others: "其他", isGranted: "部分已分配", full: "已满",
   exclusiveWord: "独占", isWrong: "有问题", shared: "共享", inUse: "使用中", mapHelp: "指向、点按一个方块，或用方向键移动：此处显示它的 Pod。回车或点击打开节点。",
-  kubeletKnows: "Pod 得到哪个设备，只有 kubelet 知道", byReason: "等待原因", podsOf: "{pods} 个 Pod", example: "例如", otherReasons: "另有 {pods} 个 Pod 因其他原因",
+  claimOf: "ResourceClaim，使用者：", kubeletKnows: "Pod 得到哪个设备，只有 kubelet 知道", byReason: "等待原因", podsOf: "{pods} 个 Pod", example: "例如", otherReasons: "另有 {pods} 个 Pod 因其他原因",
   namespaces: "命名空间", waitingOf: "{pods} 个等待", freeShares: "按最大空闲份额统计的卡", noFree: "无空闲份额", freeFrom: "{from} 及以上",
   freeRange: "{from} 至 {to}", cardsOf: "{cards} 张", withProblems: "有问题", withoutProblems: "无问题", withFull: "有已满的卡",
   withIdle: "有空闲的卡", byPlugin: "设备插件", devicesLabel: "{resource}：使用中 {used} / {all}", andCompute: "和 {percent}% 算力", computeHead: "算力",

@@ -3,10 +3,14 @@
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
+from msgspec.json import decode
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.answer.answer import NodeGroup
+from adapters.dialects.dra import DRA
 from adapters.service.decide.advice.explain import WaitingAnswer
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
@@ -27,11 +31,14 @@ from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.tests import fleet
 from adapters.service.web.tests.calls import Got, app_of, call
 from adapters.stores.store import Change, Stored, StoredQuota
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import KubeNode, Metadata, NodeStatus
+from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
+from core.requests.grant import Allocation, Grant
 
 NODES = 40
 TOO_LARGE = a_pod("large", memory=90_000)
@@ -196,6 +203,32 @@ def test_pods_are_found_by_name_namespace_dialect_and_node() -> None:
     assert [row["node"] for row in one["rows"]] == [fleet.OVER]
     assert {row["dialect"] for row in hami["rows"]} <= {"hami"}
     assert "no list of devices" in unread["rows"][0]["unread"]
+
+
+def test_a_claim_names_its_pods_and_is_found_by_them() -> None:
+    async def work() -> list[Json]:
+        bench, app = await a_fleet()
+        grant = Grant("", fleet.CARD.uuid, 80 * GIB, 100, exclusive=True)
+        claim = Allocation("uid-c", "team/c", DRA, "n9", (grant,))
+        card = replace(fleet.CARD, node="n9")
+        held = NodeLedger.of(Node("n9", (card,))).adopt(claim)
+        bench.service.ledgers.put(Change("n9", Stored(held, "1")))
+        result = {"driver": "d", "pool": "n9", "device": "gpu-0"}
+        users = [{"resource": "pods", "name": "user", "uid": "uid-user"}]
+        plain = {
+            "metadata": {"name": "c", "namespace": "team", "uid": "uid-c"},
+            "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": users},
+        }
+        bench.cluster.claims = ClaimCache(lambda _: None)
+        bench.cluster.claims.put_claim(decode(json.dumps(plain), type=ResourceClaim))
+        paths = ("pod?name=team/user", "pod?name=team/c", "pods?q=team/user", "node?name=n9")
+        return [(await get(app, path)).json for path in paths]
+
+    pod, claim, listed, node = run(work())
+
+    (row,) = pod["allocations"]
+    assert (row["pod"], row["consumers"]) == ("team/c", ["team/user"])
+    assert [row] == claim["allocations"] == listed["rows"] == node["holders"]
 
 
 async def _scheduled() -> App:
