@@ -139,8 +139,11 @@ def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
             running = together
     if len(request.containers) == 1:
         return peak
-    # Containers of one pod may share a card, so the sum of their parts is no lower bound.
-    part = max(peak.compute * _PER_PERCENT, _fraction(peak.memory, largest) if largest else 1)
+    # Containers of one pod may share a card, which counts once at most and may give more than 100
+    # percent, so the sum of their parts is no lower bound.
+    given = max((card.compute for card in described), default=FULL)
+    part = peak.compute * CARD // max(given, FULL)
+    part = max(part, _fraction(peak.memory, largest) if largest else 1)
     return QuotaAmounts(part, peak.memory, peak.compute)
 
 

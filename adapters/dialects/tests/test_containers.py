@@ -100,9 +100,10 @@ def test_a_bad_request_is_found_under_requests() -> None:
     assert rejected.value.field == f"spec.containers[main].resources.requests[{CARDS}]"
 
 
-def test_a_limit_that_differs_from_the_request_is_rejected() -> None:
+@pytest.mark.parametrize("limit", [1, "half"])
+def test_a_limit_that_differs_from_the_request_is_rejected(limit: Amount) -> None:
     with pytest.raises(DialectError, match="must equal the request, which is 2"):
-        whole_amount(member(limits={CARDS: 1}, requests={CARDS: 2}), CARDS, 1, 8)
+        whole_amount(member(limits={CARDS: limit}, requests={CARDS: 2}), CARDS, 1, 8)
 
 
 @pytest.mark.parametrize(("limit", "request_"), [(1, "1"), ("1k", 1000), ("half", "half")])

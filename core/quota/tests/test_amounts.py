@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.feasibility.fit import fit
@@ -119,6 +119,15 @@ def test_containers_of_one_pod_may_share_a_card_and_count_at_their_peak() -> Non
     assert least(request, []) == QuotaAmounts(300, 8 * GIB, 30)
 
 
+def test_containers_that_share_a_card_of_more_than_100_percent_count_one_card_at_least() -> None:
+    request = a_request(a_container(GIB, compute=100), a_container(GIB, compute=100, name="b"))
+    card = a_card("a", memory=16 * GIB)
+
+    assert least(request, [card]).cards == 2 * CARD
+    assert least(request, [card, replace(card, compute=200)]).cards == CARD
+
+
+@example(1467)
 @given(st.integers(0, 1 << 32))
 def test_no_allocation_counts_less_than_its_request_at_least(number: int) -> None:
     seed = Random(number)  # noqa: S311

@@ -58,7 +58,7 @@ UNLIMITED = AcquiredHold(None)
 """The hold in a namespace without a quota."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Committer:
     """Allocates cards and releases them."""
 
