@@ -4,11 +4,10 @@ from adapters.accounting.pod_requests import dialect_name
 from adapters.answer.device_plugins import devices_text
 from adapters.cli.fleet.facts import plugin_devices
 from adapters.cli.fleet.fleet import Fleet
-from adapters.cli.output.amounts import percent, used, used_fields
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import FurtherRows, Listing
 from adapters.dialects.unread_keys import uncounted
-from adapters.wire.agent_report import total
+from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
 from core.feasibility.fragmentation import free_shares
 from core.hardware.card import Card
@@ -85,7 +84,7 @@ def top_nodes(fleet: Fleet) -> Listing:
             cells: tuple[str, ...] = (
                 name, left.model, str(left.cards), str(left.idle), str(pods), gib(granted),
                 gib(memory), f"{compute}/{of_compute}%", gib(left.largest), gib(left.stranded),
-                *used(in_use), percent(left.stranded_compute), percent(left.fragmentation),
+                *used(in_use), f"{left.stranded_compute}%", f"{left.fragmentation}%",
                 str(unhealthy), ",".join(dialects),
             )  # fmt: skip
             fields = {
@@ -130,10 +129,10 @@ def top_cards(fleet: Fleet) -> Listing:
         for card, use in zip(state.node.cards, state.ledger.usages, strict=True):
             in_use = fleet.agents.card(node, card.uuid)
             standing, dialects, pods = state_of(card, use), sorted(card.dialects), len(use.shares)
-            of_compute = "" if card.compute == FULL else f"/{percent(card.compute)}"
+            of_compute = "" if card.compute == FULL else f"/{card.compute}%"
             cells = (
                 node, str(card.index), card.model, str(pods), gib(use.memory), gib(card.memory),
-                f"{percent(use.compute)}{of_compute}", f"{use.slots}/{card.slots}",
+                f"{use.compute}%{of_compute}", f"{use.slots}/{card.slots}",
                 f"{standing}: {card.problem}" if card.problem else standing,
                 *used(in_use), card.uuid, ",".join(dialects),
             )  # fmt: skip
@@ -196,3 +195,15 @@ def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
             rows.append(Row(f"pod/{ref.name}", cells, fields))
     title = "With devices of device plugins, not in the ledger"
     return FurtherRows(title, "devicePlugins", _USERS, tuple(rows), _USER_KEYS)
+
+
+def used(use: Use) -> tuple[str, str]:
+    """Return memory in GiB and compute in percent; empty where it is unknown."""
+    memory = "" if use.memory is None else gib(use.memory)
+    return memory, "" if use.compute is None else f"{use.compute}%"
+
+
+def used_fields(use: Use) -> dict[str, int | None]:
+    """Return a card's use as fields of JSON, YAML and CSV; memory in MiB, compute in percent."""
+    memory = None if use.memory is None else use.memory // MIB
+    return {"usedMiB": memory, "usedCompute": use.compute}

@@ -11,10 +11,9 @@ from adapters.answer.rows import held_pod, held_shares
 from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
-from adapters.cli.output.amounts import compute_of, memory_of, percent, used, used_fields
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
-from adapters.cli.view.node_rows import device_users, uncounted_nodes
+from adapters.cli.view.node_rows import device_users, uncounted_nodes, used, used_fields
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
@@ -80,7 +79,7 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
 
 def pod_row(held: HeldPod, in_use: Use) -> Row:
     """Return the row of a pod with shares."""
-    compute = percent(held.compute) if held.compute else ""
+    compute = f"{held.compute}%" if held.compute else ""
     cells = (
         held.namespace, held.pod, held.dialect, held.node, str(held.cards),
         gib(held.granted_mib * MIB), compute, *used(in_use), str(held.priority),
@@ -109,7 +108,8 @@ def top_namespaces(fleet: Fleet) -> Listing:
         having, using, quota = held.get(name, []), users.get(name, []), quotas.get(name)
         in_use = total(fleet.agents.pod(each.node, each.pod) for each in having)
         pods, cards = len(having) + len(using), sum(len(each.cards) for each in having)
-        memory, compute = sum(map(memory_of, having)), sum(map(compute_of, having))
+        grants = [grant for allocation in having for grant in allocation.grants]
+        memory, compute = sum(g.memory for g in grants), sum(g.compute for g in grants)
         devices = Counter[str]()
         for user in using:
             devices.update(user.amounts)
@@ -121,7 +121,7 @@ def top_namespaces(fleet: Fleet) -> Listing:
             if limit is not None
         )
         cells = (
-            name, str(pods), str(pending[name]), str(cards), gib(memory), percent(compute),
+            name, str(pods), str(pending[name]), str(cards), gib(memory), f"{compute}%",
             devices_text(devices), limits, *used(in_use), ",".join(dialects),
         )  # fmt: skip
         fields = {
@@ -169,7 +169,7 @@ def share_row(share: PodShare) -> Row:
     cells = (
         str(share.card), share.namespace, share.pod, share.dialect,
         "all" if share.all else gib(share.granted_mib * MIB),
-        percent(share.compute) if share.compute else "",
+        f"{share.compute}%" if share.compute else "",
         ",".join(share.containers), share.uuid, share.note,
     )  # fmt: skip
     fields = to_builtins(share)

@@ -80,7 +80,7 @@ export function holders(rows) {
 }
 
 /** Which pods use a claim. */
-export const users = row => row.consumers.length ? h("div.dim", {}, t("claimOf"), " ", row.consumers.map((name, place) => [place ? ", " : "", podLink(name)])) : null;
+export const users = row => row.consumers?.length ? h("div.dim", {}, t("claimOf"), " ", row.consumers.map((name, place) => [place ? ", " : "", podLink(name)])) : null;
 
 function ofHolder(row) {
   const mib = used.ofPod(row.node, row.pod);
