@@ -51,7 +51,10 @@ AIMS = {
 def measure(nodes: int, way: str) -> dict[str, str]:
     """The figures of a way by test."""
     found: dict[str, str] = {}
-    with tests.ground(nodes) as service, tests.bed(service, nodes, tests.WAYS[way]) as on:
+    with (
+        tests.ground(nodes, tests.WAYS[way]) as service,
+        tests.bed(service, nodes, tests.WAYS[way]) as on,
+    ):
         for rows, test in tests.tests(on, ENDS):
             used = processor_seconds(service.plane.run)
             try:

@@ -190,20 +190,26 @@ class Bed:
         """Delete all pods and groups, and wait until nothing is held."""
         api = self.plane.api
         delete_all(api, PODS, [*self.names()])
-        for path in (POD_GROUPS, GROUPS):
+        for path in (POD_GROUPS, GROUPS)[: 1 + (self.way.scheduler == _VC)]:
             api.delete(f"{path}?gracePeriodSeconds=0")
         within(300, lambda: not api.get(f"{PODS}?limit=1")["items"])
         within(300, lambda: not allocations(api))
 
 
 @contextmanager
-def ground(nodes: int) -> Iterator[Service]:
-    """A cluster with nodes of eight cards, and a service that is stopped and has their ledgers."""
+def ground(nodes: int, *ways: Way) -> Iterator[Service]:
+    """A cluster with nodes of eight cards, and a service that is stopped and has their ledgers.
+
+    Args:
+        nodes: how many.
+        ways: that will run on it: only vc-scheduler needs Volcano's controllers.
+    """
     with run() as this:
         plane = start_gang_plane(this)
         add_priorities(plane.api)
         prepare(plane)
-        start_volcano_controllers(plane)
+        if any(way.scheduler == _VC for way in ways):
+            start_volcano_controllers(plane)
         add_ready_nodes(plane, [_node(f"node-{number:05}", CARDS) for number in range(nodes)])
         on = {"enabled": True}
         log = {"level": "warning", "format": "json"}

@@ -18,7 +18,7 @@ HERE = {HALVES, WHOLES, FREED, *BURSTS.values()}
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with scale_tests.ground(NODES) as made:
+    with scale_tests.ground(NODES, *scale_tests.WAYS.values()) as made:
         yield made
 
 
