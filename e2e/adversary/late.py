@@ -17,8 +17,9 @@ from e2e.harness.processes.waiting import within
 PATIENCE = 10
 """Seconds in which cards are released; the scheduler's question ends after 15."""
 
-SENDING = 18
-"""A stop after the commit's age was checked, shortly before the Binding is sent."""
+SENDING = 20
+"""A stop after the age of the commit was checked, shortly before the Binding of a first pod, which
+is read before, is sent."""
 
 WHOLE = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "9000"}
 """More than half of both cards of a node."""
