@@ -276,7 +276,7 @@ def test_kubectl_lists_how_far_a_plan_is(world: World) -> None:
         ({"podSeconds": 86401}, "spec.podSeconds"),
         ({"moves": [{**a_move("a", "u"), "pod": "a/b"}]}, r"spec.moves\[0\].pod"),
         ({"moves": [{**a_move("a", "u"), "uid": ""}]}, r"spec.moves\[0\].uid"),
-        ({"moves": [a_move("a", "u")] * 257}, "spec.moves"),
+        ({"moves": [a_move("a", "u")] * 513}, "spec.moves"),
         ({"targets": [{"kind": "Job", "name": "a", "afterStep": 1}]}, r"spec.targets\[0\].kind"),
     ],
 )
@@ -290,7 +290,7 @@ def test_the_api_server_rejects_a_plan_that_is_not_valid(
 
 
 def test_the_largest_plan_can_be_stored_and_read(world: World) -> None:
-    moves = [a_move(f"pod-{number}", f"u{number}") for number in range(256)]
+    moves = [a_move(f"pod-{number}", f"u{number}") for number in range(512)]
     place = moves[0]["to"]
     targets = [
         {"kind": "Pod", "namespace": "ml", "name": f"t{n}", "afterStep": 1, "place": place}
