@@ -7,6 +7,7 @@ product has no switch for them.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import ModuleType
 
 from adapters.dialects import adoption, allocation_record
 from adapters.dialects.dialect import Dialect, Result
@@ -17,12 +18,11 @@ from adapters.dialects.volcano.keys import NAME as VOLCANO
 from adapters.repairs import plan as repair_plan
 from adapters.repairs.repairs import NodeView
 from adapters.service.decide import service
-from adapters.service.decide.commit import validate
+from adapters.service.decide.commit import claim_review, validate
 from adapters.service.decide.commit.attempt import ClaimOption
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.ports import Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.endpoints import claim_admission
 from adapters.service.reconcile.nodes import controller, node_reader
 from adapters.service.reconcile.nodes.pod_writer import PodWriter
 from adapters.stores.kubernetes import KubernetesStore
@@ -47,6 +47,12 @@ Case = tuple[Card, CardUsage, CardShare]
 """The arguments of ``first_conflict``."""
 
 
+def _replace(module: ModuleType, name: str, other: object) -> None:
+    """Replace a name of a module, which must have it: else the mutant would be the product."""
+    getattr(module, name)
+    setattr(module, name, other)
+
+
 def _blind(change: Callable[[Card, CardUsage, CardShare], Case]) -> Callable[[], None]:
     """The invariant of a card does not see what the change hides."""
 
@@ -57,7 +63,7 @@ def _blind(change: Callable[[Card, CardUsage, CardShare], Case]) -> Callable[[],
             return original(*change(card, use, new))
 
         for module in (usage, node_ledger, fit):
-            module.first_conflict = first_conflict  # type: ignore[attr-defined]
+            _replace(module, "first_conflict", first_conflict)
 
     return apply
 
@@ -114,7 +120,7 @@ def _free(change: Callable[[Geometry, Sequence[Slice]], tuple[Geometry, Sequence
     ) -> list[Slice]:
         return original(*change(geometry, held), memory, compute)
 
-    mig.free_slices = free_slices
+    _replace(mig, "free_slices", free_slices)
 
 
 def _compare_and_swap() -> None:
@@ -139,8 +145,8 @@ def _restate() -> None:
         return tuple(choice)
 
     for module in (allocation_record, validate):
-        module.restate = stated  # type: ignore[attr-defined]
-    adoption.at_least = stated  # type: ignore[attr-defined,assignment]
+        _replace(module, "restate", stated)
+    _replace(adoption, "at_least", stated)
 
 
 def _version() -> None:
@@ -150,7 +156,7 @@ def _version() -> None:
     async def send(ports: Ports, pod: PodRef, node: str, result: Result, version: str = "") -> None:  # noqa: ARG001
         await original(ports, pod, node, result)
 
-    service.send_binding = send
+    _replace(service, "send_binding", send)
 
 
 def _touch() -> None:
@@ -169,7 +175,7 @@ def _lost() -> None:
         pass
 
     LedgerCache.lose = forget  # type: ignore[method-assign]
-    controller._is_other = lambda known, stored: False  # noqa: ARG005
+    _replace(controller, "_is_other", lambda known, stored: False)  # noqa: ARG005
 
 
 def _init() -> None:
@@ -179,7 +185,7 @@ def _init() -> None:
     def peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
         return original([grant for grant in grants if grant.phase is not Phase.INIT])
 
-    usage._peak = peak
+    _replace(usage, "_peak", peak)
 
 
 def _claims() -> None:
@@ -197,7 +203,7 @@ def _live_claim() -> None:
     def none(claim: Claim, live: ResourceClaim | None) -> None:  # noqa: ARG001
         return None
 
-    claim_admission.contradiction = none  # type: ignore[attr-defined]
+    _replace(claim_review, "contradiction", none)
 
 
 def _mirrors_adopted() -> None:
@@ -214,7 +220,7 @@ def _mirrors_adopted() -> None:
             return replace(found, grants=tuple(Grant("main", *share) for share in shares))
         return found
 
-    vars(node_reader)["adopt"] = adopt_mirror
+    _replace(node_reader, "adopt", adopt_mirror)
 
 
 def _mirrors_unrepaired() -> None:
@@ -223,7 +229,7 @@ def _mirrors_unrepaired() -> None:
     def none(*_: object) -> tuple[()]:
         return ()
 
-    repair_plan.unmirrored = none  # type: ignore[attr-defined,assignment]
+    _replace(repair_plan, "unmirrored", none)
 
 
 MUTANTS: dict[str, Callable[[], None]] = {
