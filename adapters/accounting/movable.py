@@ -36,6 +36,9 @@ pkg/controllers/pod_controller.go, handleRestartPolicy."""
 
 IN_GANG = "is in a gang, which would lose a member"
 
+BY_CLAIM = "a ResourceClaim has the cards"
+"""Why a claim stays, and the pod that uses it."""
+
 
 def controller(pod: Pod) -> OwnerReference | None:
     """Return what creates the pod again after it was deleted; None where nothing does."""

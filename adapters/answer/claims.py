@@ -85,9 +85,9 @@ class _Wanted:
             (device.texts.get(name if domain == device.driver else f"{domain}/{name}"), text)
             for domain, name, text in self.attributes
         ]
-        is_clear = device.card and None not in (has for has, _ in found)
-        differs = any(has not in (None, text) for has, text in found)
-        return not differs if is_clear else False if differs and device.card else None
+        if device.card and any(has not in (None, text) for has, text in found):
+            return False
+        return True if device.card and all(has is not None for has, _ in found) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +220,11 @@ def _requests(claim: dra.RequestedClaim, known: ClaimCache) -> list[tuple[_Wante
                 for part in _conjuncts("" if selector.cel is None else selector.cel.expression)
             ]
             drivers = [match[1][1:-1] for part in parts if (match := _DRIVER.fullmatch(part))]
-            attributes = [
+            attributes = tuple(
                 (match[1][1:-1], match[2], match[3][1:-1])
                 for part in parts
                 if (match := _ATTRIBUTE.fullmatch(part))
-            ]
+            )
             is_sure = len(drivers) + len(attributes) == len(parts) and len({*drivers}) < 2
             is_sure &= not spec.constraints and not one.tolerations
             driver = drivers[0] if drivers else None
@@ -232,8 +232,9 @@ def _requests(claim: dra.RequestedClaim, known: ClaimCache) -> list[tuple[_Wante
             is_all = one.allocation_mode == "All" and is_sure
             count = None if is_all else max(1, one.count or 1)
             is_counted = devices.may_be_cards(driver) and not devices.are_anywhere(driver)
-            named = driver, tuple(attributes), is_counted, is_sure
-            options.append(_Wanted(claim, name, one, count, *named))
+            options.append(
+                _Wanted(claim, name, one, count, driver, attributes, is_counted, is_sure)
+            )
         if options:
             found.append(tuple(options))
     if sum(min(one.count or 1 for one in options) for options in found) > RESULTS:

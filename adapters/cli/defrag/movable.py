@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from adapters.accounting.movable import IN_GANG, controller, hindrance
+from adapters.accounting.movable import BY_CLAIM, IN_GANG, controller, hindrance
 from adapters.accounting.pod_requests import read
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
@@ -31,10 +31,6 @@ OF_OWNER = {"ReplicaSet": 1, "ReplicationController": 1, "StatefulSet": 2}
 
 OTHERS = 4
 """What it costs for every other kind: a Job loses the work since its start."""
-
-
-BY_CLAIM = "a ResourceClaim has the cards"
-"""Why a claim stays, and the pod that uses it."""
 
 
 @dataclass(frozen=True, slots=True)

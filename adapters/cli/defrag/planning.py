@@ -8,7 +8,7 @@ from time import monotonic
 from typing import assert_never
 
 from adapters.accounting.gang_members import too_few
-from adapters.accounting.movable import hindrance
+from adapters.accounting.movable import BY_CLAIM, hindrance
 from adapters.answer.answer import PodAnswer
 from adapters.answer.judge import Judge, finished
 from adapters.answer.node_rules import NodeChooser
@@ -24,7 +24,7 @@ from adapters.cli.defrag.goal import (
     groups,
     nodes_of_pool,
 )
-from adapters.cli.defrag.movable import BY_CLAIM, OTHERS, Holders, MovablePod, holders, needs, room
+from adapters.cli.defrag.movable import OTHERS, Holders, MovablePod, holders, needs, room
 from adapters.cli.fleet.facts import FleetFacts, plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests

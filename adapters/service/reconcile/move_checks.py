@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from adapters.accounting.movable import IN_GANG, controller, hindrance
+from adapters.accounting.movable import BY_CLAIM, IN_GANG, controller, hindrance
 from adapters.answer.node_rules import node_rule
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.validate import are_linked, is_asked
@@ -114,7 +114,7 @@ async def check_move(service: Service, move: move_plan.PlannedMove) -> Request |
     if not why and gang is not None and gang.minimum > 1:
         why = IN_GANG
     if not why and service.ports.objects.claims.of_pod(pod.metadata.uid):
-        why = "a ResourceClaim has the cards"
+        why = BY_CLAIM
     if why:
         raise PlanError(f"{name} stays: {why}")
     owner = controller(pod)

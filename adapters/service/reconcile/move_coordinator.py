@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import NoReturn, Protocol
 
 from msgspec.structs import replace
@@ -42,7 +43,7 @@ from adapters.service.reconcile.move_checks import (
     target_hold,
     waiting_pod,
 )
-from adapters.service.reconcile.nodes.node_reader import AT_ONCE
+from adapters.service.reconcile.nodes.node_reader import few_at_a_time
 from adapters.wire.kube import Pod, full_name, is_ready
 from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.records.move_plan import (
@@ -207,13 +208,11 @@ class MoveCoordinator:
                 drops the places.
         """
         service, requests = self._service, dict[str, Request]()
-        moves = plan.spec.moves
-        for some in (moves[at : at + AT_ONCE] for at in range(0, len(moves), AT_ONCE)):
-            checked = await asyncio.gather(*(check_move(service, move) for move in some))
-            for move, found in zip(some, checked, strict=True):
-                if isinstance(found, Gone):
-                    raise PlanError(f"{move.namespace}/{move.pod} is gone")
-                requests[move.uid] = found
+        checked = await few_at_a_time(partial(check_move, service), plan.spec.moves)
+        for move, found in zip(plan.spec.moves, checked, strict=True):
+            if isinstance(found, Gone):
+                raise PlanError(f"{move.namespace}/{move.pod} is gone")
+            requests[move.uid] = found
         for target in plan.spec.targets:
             wanted = await check_target(service, target)
             if wanted is not None:

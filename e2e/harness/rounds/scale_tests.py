@@ -190,7 +190,7 @@ class Bed:
         """Delete all pods and groups, and wait until nothing is held."""
         api = self.plane.api
         delete_all(api, PODS, [*self.names()])
-        for path in (POD_GROUPS, GROUPS)[: 1 + (self.way.scheduler == _VC)]:
+        for path in (POD_GROUPS, *([GROUPS] if self.way.scheduler == _VC else [])):
             api.delete(f"{path}?gracePeriodSeconds=0")
         within(300, lambda: not api.get(f"{PODS}?limit=1")["items"])
         within(300, lambda: not allocations(api))

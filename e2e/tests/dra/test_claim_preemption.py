@@ -89,6 +89,13 @@ def names(service: Service) -> set[str]:
     return {each["metadata"]["name"] for each in service.plane.api.get(PODS)["items"]}
 
 
+def is_helped(service: Service) -> None:
+    """The urgent pod is bound, in the place of the low one alone."""
+    api = service.plane.api
+    within(90, lambda: is_on_node(service, "urgent"), lambda: events(api, "urgent"))
+    assert names(service) == {"kept", "urgent"}
+
+
 def test_a_share_goes_whose_card_the_arbiter_denied_a_claim(service: Service) -> None:
     """The scheduler does not see the shares of pods: it chooses their cards, and is denied."""
     for name, priority in (("kept", "high"), ("low", "low")):
@@ -98,11 +105,7 @@ def test_a_share_goes_whose_card_the_arbiter_denied_a_claim(service: Service) ->
 
     claims_card(service, "urgent", "high")
 
-    try:
-        within(90, lambda: is_on_node(service, "urgent"))
-    except TimeoutError as late:
-        raise AssertionError(events(service.plane.api, "urgent")) from late
-    assert names(service) == {"kept", "urgent"}
+    is_helped(service)
 
 
 def test_a_pod_goes_whose_claim_has_the_card(service: Service) -> None:
@@ -114,8 +117,4 @@ def test_a_pod_goes_whose_claim_has_the_card(service: Service) -> None:
 
     claims_card(service, "urgent", "high")
 
-    try:
-        within(90, lambda: is_on_node(service, "urgent"))
-    except TimeoutError as late:
-        raise AssertionError(events(service.plane.api, "urgent")) from late
-    assert names(service) == {"kept", "urgent"}
+    is_helped(service)

@@ -9,7 +9,7 @@ than a Binding can be on its way.
 """
 
 from asyncio import gather
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -37,6 +37,7 @@ from core.requests.grant import Allocation
 from core.requests.request import PodRef
 
 ResultT = TypeVar("ResultT")
+ItemT = TypeVar("ItemT")
 
 _Arguments = tuple[Pod, Node, Sequence[Dialect]]
 
@@ -285,7 +286,8 @@ class NodeReader:
             for uid, allocation in ledger.allocations.items()
             if uid not in bound and allocation.dialect != DRA
         ]
-        for allocation, pod in zip(asked, await live_pods(self._live, asked), strict=True):
+        live = await few_at_a_time(self._live.get, [each.pod_ref for each in asked])
+        for allocation, pod in zip(asked, live, strict=True):
             uid = allocation.uid
             if pod is None or pod.metadata.uid != uid:
                 if (until := free_at(self._cache.departures.of(uid))) is not None:
@@ -315,19 +317,17 @@ class NodeReader:
         )
 
 
-async def live_pods(live: LivePods, allocations: Sequence[Allocation]) -> list[Pod | None]:
-    """Return the pods of allocations as the API server has them, a few at a time.
+async def few_at_a_time(
+    ask: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]
+) -> list[ResultT]:
+    """Return an answer of the API server for each item; what ``ask`` raises ends it.
 
     One after the other, the cards of many pods that ended together stay in use for as long as all
     answers take, and a commit meanwhile begins the reconciliation again.
-
-    Raises:
-        OSError: the API server did not answer.
     """
-    found: list[Pod | None] = []
-    for start in range(0, len(allocations), AT_ONCE):
-        some = allocations[start : start + AT_ONCE]
-        found += await gather(*(live.get(each.pod_ref) for each in some))
+    found: list[ResultT] = []
+    for start in range(0, len(items), AT_ONCE):
+        found += await gather(*map(ask, items[start : start + AT_ONCE]))
     return found
 
 
@@ -366,7 +366,7 @@ class ClusterEndedPods:
                 has_ended = until is None
             if has_ended:
                 asked.append(held)
-        found = await live_pods(self._live, asked)
+        found = await few_at_a_time(self._live.get, [each.pod_ref for each in asked])
         return [
             held
             for held, pod in zip(asked, found, strict=True)
