@@ -18,6 +18,7 @@ from adapters.dialects.device_plugins import PluginResource, read_plugin_node
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.dra import DRA
 from adapters.dialects.formats.gpu_fractions import RESERVES, UNKNOWN_PART
+from adapters.dialects.formats.koordinator_settings import NAME as KOORDINATOR
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.unread_keys import SHARERS
 from adapters.repairs import repairs
@@ -30,8 +31,6 @@ from core.ledger.problem import Problem, ProblemKind
 from core.quota.amounts import text as amount_text
 from core.requests.grant import KUBELET
 from core.requests.reason import Cause
-
-KOORDINATOR = "koordinator"
 
 _COLUMNS = (
     *columns("LEVEL", "RULE", "NODE"),

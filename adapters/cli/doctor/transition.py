@@ -23,6 +23,8 @@ from adapters.dialects import registry
 from adapters.dialects.device_plugins import plugin_amounts
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.dra import DRA
+from adapters.dialects.formats.hami_record import HAMI
+from adapters.dialects.formats.koordinator_settings import NAME as KOORDINATOR
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.nvidia.keys import NAME as AGENTS_CARDS
 from adapters.wire.kube import ConfigMap, full_name, labels
@@ -188,6 +190,9 @@ def _blockers(
     if plugins and CLAIMS in kinds and not any(_SLICES in each.text for each in twice):
         text = f"{', '.join(plugins)} and ResourceSlices advertise the same cards"
         yield Blocker(f"{text}: the kubelet chooses one that a claim may have")
+    reported = state.agent.cards if state.agent else ()
+    if GPU in plugins and any(KOORDINATOR in card.dialects for card in reported):
+        yield Blocker(f"the service writes a card on pods of {GPU}, and the kubelet gives another")
     for each in advertisers:
         if not each.devices:
             text = f"{each.by}: none of {each.total} devices is healthy"
@@ -219,8 +224,11 @@ def _everywhere(
         section = settings.get("dra")
         switches = section if isinstance(section, dict) else {}
         yield from (Blocker(text) for key, text in _SWITCHES.items() if not switches.get(key))
-    texts = {text for each in config_maps for text in (each.data or {}).values()}
-    volcanos = [text for text in texts if "tiers:" in text]
+    if any(HAMI in card.dialects for each in fleet.nodes.values() for card in each.node.cards):
+        for name, made in fleet.claims.classes.items():
+            if made.spec.extended_resource_name == GPU:
+                yield Blocker(f"DeviceClass {name} answers {GPU}: pods of HAMi may get whole cards")
+    volcanos = {t for each in config_maps for t in (each.data or {}).values() if "tiers:" in t}
     blind: dict[str, str] = {}
     if volcanos and not any(map(cluster.VOLCANO_ALLOCATES.search, volcanos)):
         blind[VOLCANO] = "without predicate.DynamicResourceAllocationEnable: true"
@@ -235,11 +243,10 @@ def _everywhere(
     for scheduler in sorted(waiting.keys() & blind.keys()):
         text = f"pods wait with claims for {scheduler}, which allocates none {blind[scheduler]}"
         yield Blocker(text, tuple(waiting[scheduler]))
-    if seen is not None:
-        for check in (cluster.check_claims, cluster.check_claim_schedulers):
-            for each in check(seen):
-                if each.level is not FindingLevel.OK:
-                    yield Blocker(f"{each.text}: {each.remedy}")
+    checks = (cluster.check_claims, cluster.check_claim_schedulers)
+    for each in (each for check in checks if seen for each in check(seen)):
+        if each.level is not FindingLevel.OK:
+            yield Blocker(f"{each.text}: {each.remedy}")
 
 
 def as_table(report: Transition) -> str:

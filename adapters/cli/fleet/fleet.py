@@ -61,6 +61,7 @@ class NodeState:
         pods: the pods that are bound to it and may use cards.
         problems: with its description, as sentences.
         sliced: by driver, the cards that its ResourceSlices describe, by uuid.
+        agent: what its agent reports; None where there is none.
     """
 
     kube: KubeNode
@@ -71,6 +72,7 @@ class NodeState:
     pods: tuple[Pod, ...] = ()
     problems: tuple[str, ...] = ()
     sliced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    agent: NodeHardware | None = None
 
     @property
     def node(self) -> Node:
@@ -293,7 +295,7 @@ class _Reader:
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)
         sliced = {one.source: frozenset(c.uuid for c in one.cards) for one in more if one.cards}
-        return NodeState(kube, after, stored, unreadable, repairs, pods, problems, sliced)
+        return NodeState(kube, after, stored, unreadable, repairs, pods, problems, sliced, agent)
 
 
 def _decoded(name: str, item: LedgerObject) -> NodeLedger:

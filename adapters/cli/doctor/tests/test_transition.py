@@ -32,6 +32,9 @@ from adapters.cli.tests.builders import (
 )
 from adapters.cluster.tests.server import client, serving
 from adapters.dialects.dialect import Defaults
+from adapters.wire.records import hardware
+from adapters.wire.records.hardware import NodeHardware
+from core.hardware.card import Card
 
 EXAMPLES = Path(__file__).parents[4] / "configs" / "examples"
 UNKNOWN = "no settings of the service can be read: dra.enabled is not known"
@@ -138,6 +141,42 @@ def test_nvidias_plugin_beside_a_dialect_is_named_until_one_ledger_has_both() ->
     assert (state, by) == ("plugin and dialect", [GPU, "volcano"])
     assert way[0] == NO_SLICE
     assert way[1].startswith("volcano (volcano.sh/vgpu-number) and NVIDIA's device plugin")
+
+
+@pytest.mark.parametrize(("dialect", "is_named"), [("koordinator", True), ("volcano", False)])
+def test_an_agent_that_chooses_cards_of_plain_pods_beside_the_plugin_is_named(
+    dialect: str, is_named: bool
+) -> None:
+    card = Card(uuid(0), "node-a", 0, "nvidia", "A", 1 << 30, 10, dialects=frozenset({dialect}))
+    ledger = ledger_of(plugin()) | {"status": json.loads(hardware.encode(NodeHardware((card,))))}
+
+    state, by, way = one(plugin(), ledger)
+
+    assert (state, by) == ("plugin and dialect", [GPU, dialect])
+    chosen = "the service writes a card on pods of nvidia.com/gpu, and the kubelet gives another"
+    assert way == [NO_SLICE, *[chosen] * is_named]
+
+
+@pytest.mark.parametrize(
+    ("example", "resource", "is_named"),
+    [
+        ("hami-share", GPU, True),
+        ("hami-share", "example.com/gpu", False),
+        ("volcano-hami-core", GPU, False),
+    ],
+)
+def test_a_class_of_the_resource_that_pods_of_hami_request_is_in_the_way(
+    example: str, resource: str, is_named: bool
+) -> None:
+    made = {"kind": "DeviceClass", "metadata": {"name": "whole"}}
+    made |= {"apiVersion": "resource.k8s.io/v1", "spec": {"extendedResourceName": resource}}
+
+    _, output = run(
+        *("-f", str(EXAMPLES / f"{example}.yaml"), "-f", "-", "-o", "json"), stdin=stream(made)
+    )
+
+    texts = [each["text"] for each in json.loads(output)["everywhere"]]
+    assert any("DeviceClass whole" in text for text in texts) == is_named
 
 
 def test_pods_of_a_dialect_are_named_and_claims_are_not() -> None:
