@@ -8,13 +8,11 @@ becomes the pod's Event. A rejection has status 403: schedulers repeat a write w
 What is decided: ``decide.commit.claim_review``.
 """
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
-from adapters.dialects.dra.devices import Devices
 from adapters.service.decide.commit import claim_review
 from adapters.service.decide.commit.attempt import IN_USE, ClaimOption, ClaimRefusal
 from adapters.service.decide.ports import DecisionRecord, LiveClaims, Outcome
@@ -22,31 +20,9 @@ from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, deny, failed
 from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Patch
-from adapters.wire.dra import DeviceClass, DeviceTaintRule, ResourceSlice
 
 PREFIX = "dragoman: "
 """First words of a denial: schedulers write the denial into the pod's Event."""
-
-
-class DeviceCatalog(Protocol):
-    """What drivers and administrators say about devices."""
-
-    @property
-    def devices(self) -> Devices:
-        """The devices of all slices."""
-
-    def pool(
-        self, driver: str, name: str, nodes: Collection[str] | None
-    ) -> Sequence[ResourceSlice]:
-        """Return the slices of the newest generation of a pool, on these nodes; None for all."""
-
-    @property
-    def classes(self) -> Mapping[str, DeviceClass]:
-        """All classes, by name."""
-
-    @property
-    def rules(self) -> Collection[DeviceTaintRule]:
-        """The rules that taint devices, beside what slices show."""
 
 
 @dataclass(eq=False, slots=True)
@@ -54,7 +30,7 @@ class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
     _service: Service
-    _catalog: DeviceCatalog
+    _catalog: ClaimCache
     _live: LiveClaims
 
     async def statuses(self, content: bytes) -> bytes:

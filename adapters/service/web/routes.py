@@ -6,12 +6,13 @@ from itertools import islice
 
 import orjson
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.ports import LiveClaims
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.endpoints.admission import Admission
-from adapters.service.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
+from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
@@ -64,7 +65,7 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
     }
 
 
-def arbiter(service: Service, catalog: DeviceCatalog, live: LiveClaims) -> Routes:
+def arbiter(service: Service, catalog: ClaimCache, live: LiveClaims) -> Routes:
     """Return the route by which the API server asks about allocations of ResourceClaims."""
     claims = ClaimAdmission(service, catalog, live)
     return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}
