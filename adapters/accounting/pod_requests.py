@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, full_name
 from core.requests.request import Request
 
 CACHED_PODS = 20_000
@@ -46,10 +47,20 @@ class PodRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsPod:
-    """A pod whose ResourceClaims wait for devices; of its request only the priority counts."""
+    """A pod that waits for devices of ResourceClaims, of its own or made of what it requests.
+
+    Of its ``request`` only the priority counts.
+    """
 
     pod: Pod
     request: Request
+    found: PodRequest | None
+
+    @classmethod
+    def of(cls, pod: Pod, found: PodRequest | None) -> "ClaimsPod":
+        """Return it with what it requests beside its claims; None for nothing."""
+        ref, priority = (pod.metadata.uid, full_name(pod)), pod.spec.priority or 0
+        return cls(pod, Request(*ref, DRA, (), priority=priority), found)
 
 
 Wanted = PodRequest | ClaimsPod

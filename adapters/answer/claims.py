@@ -7,19 +7,22 @@ attributes that the device has, constraints, tolerations, devices that are no ca
 """
 
 import re
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
 
 from adapters.accounting.claim_cache import ClaimCache, Published
+from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.answer import ClaimFit, ClusterFacts
+from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.consumption import ConsumptionError, as_allocated, others
 from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import RESULTS
 from adapters.dialects.koordinator.keys import INFO as KOORDINATOR
+from adapters.dialects.matching import amounts_of as dialect_amounts
 from adapters.dialects.volcano.keys import INFO as VOLCANO
 from adapters.wire import dra
 from adapters.wire.kube import Pod, pod_ref
@@ -42,6 +45,9 @@ LONGEST = 500
 
 TRIES = 200
 """Devices that are tried on one node; where that is too few, the node fits at most."""
+
+OF_CLAIM = "pod of a claim"
+"""Stands for the dialect of a pod that has what its claims have."""
 
 _TEXT = r"""("[^"]*"|'[^']*')"""
 
@@ -167,32 +173,77 @@ def requested_by_class(pod: Pod, amounts: Mapping[str, int], known: ClaimCache) 
     return requested(pod, known, dra.RequestedClaim(pod.metadata, spec=spec))
 
 
-def held_if_free(
-    asked: Requested, known: ClaimCache, ledger: NodeLedger, claimed: Collection[str]
-) -> tuple[Allocation, ...] | None:
-    """Return what each claim would hold of a node's cards; None where it is not sure of them.
+def requested_of(pod: Pod, found: PodRequest | None, known: ClaimCache) -> Requested | None:
+    """Return what a pod requests of cards, if it does so by claims alone; None where it does not.
 
-    ``claimed`` are the dialects of allocations that are those of claims.
+    They are its own, or one that is made of its resources.
+
+    Raises:
+        DialectError: the request is invalid.
     """
-    published = known.published(ledger.node.name)
-    if asked.problem or not (asked.is_whole and asked.requests and published):
+    if found is None:
+        return requested(pod, known)
+    if pod.spec.resource_claims:
         return None
-    if asked.nodes is not None and ledger.node.name not in asked.nodes:
-        return None
+    return requested_by_class(pod, dialect_amounts(pod, found.request), known)
+
+
+def with_pods_of_claims(ledger: NodeLedger, facts: ClusterFacts) -> NodeLedger:
+    """Return the ledger with the claims that one of its pods has, and no other, as that pod's.
+
+    Its end frees them together: Kubernetes deletes or deallocates them.
+    """
+    claims = facts.claims
+    for pod in facts.pods_on(ledger.node.name):
+        ref = pod_ref(pod)
+        own = (each.uid for each in claims.of_pod(ref.uid) if claims.consumers(each.uid) == {ref})
+        known = (ledger.allocations[uid] for uid in own if uid in ledger.allocations)
+        held = [each for each in known if each.dialect == DRA and each.release_by is None]
+        if held and ref.uid not in ledger.allocations:
+            ledger = ledger.release(*(each.uid for each in held))
+            whole = replace(
+                held[0],
+                uid=ref.uid,
+                pod=str(ref),
+                dialect=OF_CLAIM,
+                grants=tuple(grant for each in held for grant in each.grants),
+                priority=pod.spec.priority or 0,
+                unread=next((each.unread for each in held if each.unread), None),
+                blocked=frozenset[str]().union(*(each.blocked for each in held)),
+            )
+            ledger = ledger.adopt(whole)
+    return ledger
+
+
+def held_if_free(
+    asked: Requested | None, facts: ClusterFacts, pod: Pod, ledger: NodeLedger
+) -> tuple[Allocation, ...] | Reason:
+    """Return what each claim of a pod would hold of a node's cards, if it is sure of them.
+
+    The ledger may be one of ``with_pods_of_claims``.
+    """
+    known, name = facts.claims, ledger.node.name
+    no, published = Reason(name, 0), known.published(name)
+    if asked is None or asked.problem or not (asked.is_whole and asked.requests and published):
+        return no
+    if asked.nodes is not None and name not in asked.nodes:
+        return no
     search = _Search(known, published)
     found = search.chosen(ledger, asked.requests)
     if found is None or not search.is_sure:
-        return None
+        return no
+    if facts.over_quota(pod_ref(pod), _added(ledger, found)):
+        return no
     # The scheduler may choose a device that a share has, and sees none of these. The arbiter then
     # writes another one into the claim where all are as good.
-    if any(each.dialect not in claimed for each in ledger.allocations.values()):
+    if any(each.dialect not in (DRA, OF_CLAIM) for each in ledger.allocations.values()):
         (wanted, *alternatives), *more = asked.requests
         first, *rest = (each.key for each, _ in search.among(wanted))
-        slices = known.pool(first[0], first[1], (ledger.node.name,))
+        slices = known.pool(first[0], first[1], (name,))
         result = dra.DeviceResult(wanted.name, *first)
         like = others(wanted.claim, (result,), slices, known.classes)
-        if alternatives or more or not {*rest} <= {(*first[:2], name) for name in like}:
-            return None
+        if alternatives or more or not {*rest} <= {(*first[:2], one) for one in like}:
+            return no
     held: dict[str, Allocation] = {}
     for uid, each in found.allocations.items():
         if uid not in ledger.allocations:

@@ -1,9 +1,12 @@
 """Which pods would have to go so that a waiting pod fits one node."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
-from adapters.answer.answer import PodAnswer
+from adapters.accounting.pod_requests import ClaimsPod
+from adapters.answer.answer import ClusterFacts, PodAnswer
+from adapters.answer.claims import held_if_free, requested_of, with_pods_of_claims
 from adapters.dialects.dra import DRA
 from adapters.dialects.volcano.keys import INFO
 from adapters.wire.kube import Pod
@@ -56,37 +59,73 @@ def is_served(pod: Pod) -> bool:
     return pod.spec.scheduler_name != INFO.scheduler
 
 
-def evicting(answer: PodAnswer) -> Request | None:
-    """Return the request of a pod that evictions may help; None where they do not.
+def may_evict(answer: PodAnswer) -> bool:
+    """Return whether evictions may help a pod.
 
-    A gang gets nothing by them, a pod of a device plugin has its scheduler preempt, and for one
-    with scheduling gates no pod is to end.
+    A gang gets nothing by them, and for a pod with scheduling gates none is to end.
     """
-    request, gated = answer.request, bool(answer.pod.spec.scheduling_gates)
-    if request is None or request.plugin is not None or answer.waits_for_gang or gated:
-        return None
-    waits = answer.fits_nowhere and answer.pod.spec.preemption_policy != "Never"
-    return request if waits else None
+    spec = answer.pod.spec
+    if answer.waits_for_gang or spec.scheduling_gates or spec.preemption_policy == "Never":
+        return False
+    return answer.fits_nowhere
 
 
 def evictions(
-    request: Request, ledgers: Iterable[NodeLedger], *, any_priority: bool = False
+    answer: PodAnswer, facts: ClusterFacts, *, any_priority: bool = False
 ) -> Iterator[NodeEviction | None]:
-    """Compute what would have to go on each of some nodes; a step may take milliseconds.
+    """Compute what would have to go on nodes that a pod would fit if they were empty.
 
-    The request fits none of them, and would if they were empty. With ``any_priority`` pods of the
-    same or a higher priority are named too, where no others help.
+    A step may take milliseconds. With ``any_priority`` pods of the same or a higher priority are
+    named too, where no others help. For devices of plugins a pod's scheduler preempts itself, and
+    for those of claims vc-scheduler evicts none.
     """
-    busy = (
-        each
-        for each in ledgers
-        if (each.allocations if any_priority else _evictable(request, each))
-    )
-    for ledger in sorted(busy, key=lambda each: len(each.allocations))[:NODES]:
-        found = _eviction(request, ledger, preemption=True)
-        if found is None and any_priority:
-            found = _eviction(replace(request, priority=HIGHEST), ledger, preemption=False)
-        yield found
+    pod, request, inventory = answer.pod, answer.request, facts.inventory
+    evicts = may_evict(answer)
+    if request is not None:
+        is_ours = evicts and request.plugin is None
+        names = facts.evaluate(request).resolvable(answer.candidates.names)
+        yield from evictions_on(
+            request if is_ours else replace(request, priority=-HIGHEST),
+            filter(None, map(inventory.get, names)),  # a node may be gone by now
+            any_priority=any_priority,
+        )
+    asked = requested_of(pod, answer.found, facts.claims)
+    if asked is None or answer.claims is None:
+        return
+    by_claims, fits = ClaimsPod.of(pod, None).request, partial(held_if_free, asked, facts, pod)
+    if not (evicts and is_served(pod) and facts.gang(pod) is None):
+        by_claims = replace(by_claims, priority=-HIGHEST)
+    ledgers: list[NodeLedger] = []
+    for ledger in filter(None, map(inventory.get, answer.claims.reasons.names)):
+        if not isinstance(fits(ledger.release(*ledger.allocations)), Reason):
+            ledgers.append(with_pods_of_claims(ledger, facts))
+        yield None
+    yield from evictions_on(by_claims, ledgers, fits, any_priority=any_priority)
+
+
+def evictions_on(
+    request: Request,
+    ledgers: Iterable[NodeLedger],
+    fits: Callable[[NodeLedger], object] | None = None,
+    *,
+    any_priority: bool = False,
+) -> Iterator[NodeEviction | None]:
+    """Compute what would have to go on each of some nodes, none of which has room.
+
+    First those of which pods may be evicted, and of these those with the fewest pods.
+    """
+    found = ((bool(_evictable(request, each)), each) for each in ledgers if each.allocations)
+    busy = [each for each in found if each[0] or any_priority]
+    busy.sort(key=lambda each: (not each[0], len(each[1].allocations)))
+    for _, ledger in busy[:NODES]:
+        pods = victims(request, ledger, _evictable(request, ledger), fits=fits)
+        preemption = bool(pods) and not isinstance(pods, Reason)
+        if any_priority and not preemption:
+            pods = victims(replace(request, priority=HIGHEST), ledger, fits=fits)
+        if isinstance(pods, Reason) or not pods:
+            yield None
+        else:
+            yield NodeEviction(ledger.node.name, pods, preemption)
 
 
 def _evictable(request: Request, ledger: NodeLedger) -> list[str]:
@@ -96,13 +135,6 @@ def _evictable(request: Request, ledger: NodeLedger) -> list[str]:
         for one in ledger.allocations.values()
         if one.priority < request.priority and one.dialect != DRA and one.release_by is None
     ]
-
-
-def _eviction(request: Request, ledger: NodeLedger, *, preemption: bool) -> NodeEviction | None:
-    pods = victims(request, ledger, _evictable(request, ledger) if preemption else None)
-    if isinstance(pods, Reason) or not pods:
-        return None
-    return NodeEviction(ledger.node.name, pods, preemption)
 
 
 def cost(eviction: NodeEviction) -> tuple[object, ...]:

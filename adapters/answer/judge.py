@@ -238,10 +238,6 @@ class Judge:
         """Return a node; None where there is no such node."""
         return None if name is None else self._nodes.get(name)
 
-    def fits(self, request: Request, names: NodeNames) -> bool:
-        """Whether a request of cards fits any of some nodes with readable ledgers."""
-        return self.facts.evaluate(request).best(names) is not None
-
     def fitting(
         self, request: Request, amounts: Mapping[str, int], names: NodeNames
     ) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """What would make a waiting pod fit: less of a request, other nodes, or the end of pods."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from adapters.answer.answer import NOWHERE, PodAnswer
-from adapters.answer.eviction import HIGHEST, NodeEviction, evicting, evictions, is_served
+from adapters.answer.claims import claim_fit, requested
+from adapters.answer.eviction import NodeEviction, evictions, is_served
 from adapters.answer.judge import Judge
 from adapters.answer.words import named
 from adapters.dialects.dra import DRA
@@ -13,7 +14,6 @@ from adapters.wire.kube import Pod, full_name, gates_of
 from core.feasibility.inventory import NodeNames
 from core.feasibility.smallest_change import ChangeKind, RequestChange, smallest_changes
 from core.hardware.quantity import MIB
-from core.ledger.node_ledger import NodeLedger
 
 SHOWN = 3
 """Evictions that are shown, at most."""
@@ -39,35 +39,32 @@ class Remedies:
 NONE = Remedies()
 
 
-def remedies(
-    judge: Judge, answer: PodAnswer, ledger_of: Callable[[str], NodeLedger | None]
-) -> Generator[None, None, Remedies]:
-    """Return what would make a pod fit; it pauses every few milliseconds.
-
-    ``ledger_of`` returns the ledger of a node; None where it cannot be read, or is gone by now.
-    """
+def remedies(judge: Judge, answer: PodAnswer) -> Generator[None, None, Remedies]:
+    """Return what would make a pod fit; it pauses every few milliseconds."""
     pod, request = answer.pod, answer.request
-    if pod.spec.node_name or request is None or answer.fitting:
+    if pod.spec.node_name or not answer.fits_nowhere:
         return NONE
     excluded = answer.excluded
     causes = {
         name: excluded.distinct[number].text()
         for name, number in zip(excluded.names, excluded.ids, strict=True)
     }
-    others = judge.fitting(request, amounts_of(pod, request), NodeNames(excluded.names))
+    others: tuple[str, ...] = ()
     changes: list[RequestChange] = []
-    for each in smallest_changes(request, lambda one: judge.fits(one, answer.candidates)):
-        changes.append(each)
-        yield
+    if request is not None:
+        others = judge.fitting(request, amounts_of(pod, request), NodeNames(excluded.names))
+        evaluate, names = judge.facts.evaluate, answer.candidates
+        for each in smallest_changes(request, lambda one: evaluate(one).best(names) is not None):
+            changes.append(each)
+            yield
+    elif (asked := requested(pod, judge.facts.claims)) is not None:
+        elsewhere = yield from claim_fit(pod, asked, judge.facts, excluded.names)
+        others = elsewhere.fitting if elsewhere.is_sure else ()
     found = Remedies({name: causes[name] for name in others}, tuple(changes))
     if gates_of(pod):  # nothing is to end for it
         return found
-    names = [name for name in answer.candidates.names if ledger_of(name) is not None]
-    emptied = judge.facts.evaluate(request).resolvable(names)
-    ledgers = (ledger for ledger in map(ledger_of, emptied) if ledger is not None)
     evicted: list[NodeEviction] = []
-    wanted = evicting(answer) or replace(request, priority=-HIGHEST)
-    for step in evictions(wanted, ledgers, any_priority=True):
+    for step in evictions(answer, judge.facts, any_priority=True):
         evicted += () if step is None else (step,)
         yield
     return replace(

@@ -19,7 +19,6 @@ from adapters.dialects.matching import NO_AMOUNTS
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.visible import visible
 from core.hardware.quantity import MIB, format_bytes
-from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
 if TYPE_CHECKING:
@@ -79,10 +78,6 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     answer = judge.answer(pod)
     uid = pod.metadata.uid
 
-    def ledger_of(name: str) -> NodeLedger | None:
-        state = fleet.nodes[name]
-        return state.ledger if state.unreadable is None else None
-
     # One that is being bound has cards and no node yet.
     holders = (each for each in fleet.nodes.values() if uid in each.ledger.allocations)
     state = fleet.nodes.get(pod.spec.node_name or "") or next(holders, None)
@@ -98,7 +93,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
             if claim.uid in state.ledger.allocations
         ),
         devices=held_devices(facts, pod) if allocation is None else NO_AMOUNTS,
-        remedies=finished(remedies(judge, answer, ledger_of)),
+        remedies=finished(remedies(judge, answer)),
         gang=facts.gang(pod),
     )
 
@@ -176,10 +171,9 @@ def _lines(found: PodExplanation) -> Iterator[str]:
         yield from card_lines(claim, state.ledger, f"Cards of ResourceClaim {claim.pod}")
     if not found.pod.spec.node_name and answer.fits_nowhere:
         yield from node_lines(answer)
-        if answer.found is not None:
-            yield ""
-            yield "What would make it fit"
-            yield from (f"  {line}" for line in remedy_lines(found.pod, found.remedies))
+        yield ""
+        yield "What would make it fit"
+        yield from (f"  {line}" for line in remedy_lines(found.pod, found.remedies))
     if found.history:
         yield ""
         yield "History"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.answer.eviction import NodeEviction, evictions
+from adapters.answer.eviction import NodeEviction, evictions_on
 from adapters.dialects.dra import DRA
 from adapters.wire.kube import Pod, PodSpec
 from core.hardware.quantity import GIB
@@ -21,11 +21,11 @@ def test_what_cannot_be_evicted_makes_no_room_for_a_pod_of_high_priority(
 ) -> None:
     ledger = empty(a_card()).adopt(there)
 
-    assert list(evictions(URGENT, [ledger])) == []
-    assert list(evictions(URGENT, [ledger], any_priority=True)) == [
+    assert list(evictions_on(URGENT, [ledger])) == []
+    assert list(evictions_on(URGENT, [ledger], any_priority=True)) == [
         NodeEviction("n", (there,), preemption=False)
     ]
-    assert list(evictions(URGENT, [empty(a_card()).adopt(HELD)])) == [
+    assert list(evictions_on(URGENT, [empty(a_card()).adopt(HELD)])) == [
         NodeEviction("n", (HELD,), preemption=True)
     ]
 

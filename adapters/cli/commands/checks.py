@@ -1,8 +1,9 @@
 """``dragoman audit`` and ``doctor``: arguments and exit status."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from time import sleep
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,15 +48,16 @@ def audit(
 
     Reads nodes, Devices, pods and NodeLedgers of a cluster, or of a dump (-f), and changes nothing.
     Dragoman need not be installed there; its node agents, if there are any, are asked through the
-    API server what containers got. What it finds in a cluster was there seconds later, too.
+    API server what containers got.
 
     Example: dragoman audit -o json > findings.json
 
     Exit status: 0 no findings, 1 findings, 2 bad input or no answer.
     """
-    from adapters.cli.audit import audit as reports
+    from adapters.cli.audit.audit import as_plain, as_table, in_namespace
+    from adapters.cli.audit.audit import audit as run
     from adapters.cli.audit.finding import RULES
-    from adapters.cli.fleet.fleet import Fleet, read_fleet
+    from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.terminal import message
     from adapters.dialects.dialect import Defaults
@@ -64,28 +66,21 @@ def audit(
         if rule not in RULES:
             known = ", ".join(RULES)
             raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
-    origin = Origin(filename or (), kubeconfig, context)
-
-    def look() -> tuple[reports.AuditReport, Fleet]:
+    with options.bad_input():
+        origin = Origin(filename or (), kubeconfig, context)
         manifests = origin.read()
         fleet = read_fleet(manifests, Defaults())
         if not no_agents:
             fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
-        return reports.audit(manifests, fleet, ignore or ()), fleet
-
-    with options.bad_input():
-        report, fleet = look()
-        if report.findings and not filename:
-            sleep(reports.AGAIN)
-            report = reports.confirmed(look()[0], report)
+        report = run(manifests, fleet, ignore or ())
     for text in fleet.without_cards():
         message("warning", text)
     if namespace is not None and not all_namespaces:
-        report = reports.in_namespace(report, namespace)
+        report = in_namespace(report, namespace)
     if output in (AuditFormat.TABLE, AuditFormat.WIDE):
-        text = reports.as_table(report, headers=not no_headers, wide=output is AuditFormat.WIDE)
+        text = as_table(report, headers=not no_headers, wide=output is AuditFormat.WIDE)
     else:
-        text = options.document_text(output, reports.as_plain(report))
+        text = options.document_text(output, as_plain(report))
     typer.echo(text, nl=False)
     if report.findings:
         raise typer.Exit(1)
@@ -118,28 +113,13 @@ def doctor(
     from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.input.cluster import call, context_of
 
-    is_table = output is options.DocumentFormat.TABLE
     if transition:
-        from adapters.cli.doctor import transition as nodes
-        from adapters.cli.fleet.fleet import read_fleet
-        from adapters.cli.input.origin import Origin
-        from adapters.dialects.dialect import Defaults
-
-        with options.bad_input():
-            manifests = Origin(filename or (), kubeconfig, context).read()
-            seen = None if filename else call(context_of(kubeconfig, context), observe)
-            config_maps = [each for each, _ in manifests.config_maps.values()]
-            report = nodes.transition(read_fleet(manifests, Defaults()), config_maps, seen)
-        text = nodes.as_table(report)
-        if not is_table:
-            text = options.document_text(output, nodes.as_plain(report))
-        typer.echo(text, nl=False)
-        raise typer.Exit(int(report.is_blocked))
+        raise typer.Exit(_transition(filename or (), kubeconfig, context, output))
     if filename:
         raise typer.BadParameter("goes with --transition only", param_hint="-f")
     with options.bad_input():
         findings = examine(call(context_of(kubeconfig, context), observe))
-    if is_table:
+    if output is options.DocumentFormat.TABLE:
         from adapters.cli.output.terminal import standard_output
 
         page, _ = standard_output()
@@ -147,3 +127,28 @@ def doctor(
     else:
         typer.echo(options.document_text(output, as_plain(findings)), nl=False)
     raise typer.Exit(exit_status(findings))
+
+
+def _transition(
+    files: Sequence[str],
+    kubeconfig: Path | None,
+    context: str | None,
+    output: options.DocumentFormat,
+) -> int:
+    """Print the report, and return the exit status."""
+    from adapters.cli.doctor.command import observe
+    from adapters.cli.doctor.transition import as_plain, as_table, transition
+    from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.input.cluster import call, context_of
+    from adapters.cli.input.origin import Origin
+    from adapters.dialects.dialect import Defaults
+
+    with options.bad_input():
+        manifests = Origin(files, kubeconfig, context).read()
+        seen = None if files else call(context_of(kubeconfig, context), observe)
+        config_maps = [each for each, _ in manifests.config_maps.values()]
+        report = transition(read_fleet(manifests, Defaults()), config_maps, seen)
+    is_table = output is options.DocumentFormat.TABLE
+    text = as_table(report) if is_table else options.document_text(output, as_plain(report))
+    typer.echo(text, nl=False)
+    return int(report.is_blocked)

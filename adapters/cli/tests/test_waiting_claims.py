@@ -502,6 +502,83 @@ def test_a_resource_that_a_class_names_is_a_claim_where_no_node_advertises_it(
     assert summary(*things) == said
 
 
+def user(name: str, *devices: str, **spec: object) -> tuple[Plain, ...]:
+    """A pod on the node whose claims have a device each."""
+    consumer = {"resource": "pods", "name": name, "uid": f"uid-{name}"}
+    claims = [held(f"{name}-{device}") for device in devices]
+    for claim, device in zip(claims, devices, strict=True):
+        claim["metadata"]["uid"] = f"uid-{claim['metadata']['name']}"
+        claim["status"]["reservedFor"] = [consumer]
+        claim["status"]["allocation"]["devices"]["results"][0]["device"] = device
+    entries = [{"name": device, "resourceClaimName": f"{name}-{device}"} for device in devices]
+    spec = {"nodeName": "node-a", "resourceClaims": entries, **spec}
+    return *claims, pod(name, spec=spec, metadata={"uid": f"uid-{name}"})
+
+
+USERS = (*user("low", "gpu-0"), *user("high", "gpu-1", priority=20))
+URGENT = waiting() | {"spec": waiting()["spec"] | {"priority": 10}}
+EVICTED = (
+    "evict on node-a: default/low (pod of a claim, priority 0); of lower priority, so the service"
+    " does it with preemption.enabled"
+)
+ENDED = "end on node-a: default/low (pod of a claim, priority 0)"
+
+
+def spec_of(asks: Plain, **spec: object) -> Plain:
+    return asks | {"spec": asks["spec"] | spec}
+
+
+@pytest.mark.parametrize(
+    ("things", "asks", "line"),
+    [
+        ((*TWO, *USERS, unallocated()), URGENT, EVICTED),
+        ((*TWO, *USERS, unallocated()), waiting(), ENDED),
+        ((*TWO, *USERS, unallocated()), spec_of(URGENT, preemptionPolicy="Never"), ENDED),
+        ((*TWO, *USERS, unallocated()), spec_of(URGENT, schedulerName="volcano"), ENDED),
+        (
+            (*TWO, *user("low", "gpu-0", "gpu-1"), unallocated(a_request(count=2))),
+            URGENT,
+            EVICTED,
+        ),
+        (
+            (*TWO, *TAKEN, unallocated()),
+            URGENT,
+            "end on node-a: ResourceClaim team/b",
+        ),
+        ((*BY_CLASS, *USERS), plain(spec={"priority": 10}), EVICTED),
+        (
+            (node("node-a", cards=2) | {"spec": {"unschedulable": True}}, *TWO[1:], unallocated()),
+            URGENT,
+            "let it run on node-a: unschedulable",
+        ),
+        (
+            (*TWO[:2], a_class(DRIVER, "device.attributes['x'].y == 'z'"), *USERS, unallocated()),
+            URGENT,
+            "no single change of the request, and no eviction on one node",
+        ),
+    ],
+    ids=[
+        "of lower priority",
+        "of the same priority",
+        "never preempts",
+        "a scheduler that evicts none for devices",
+        "one pod of two claims",
+        "a claim of no pod",
+        "a resource that a class names",
+        "a cordon",
+        "not sure",
+    ],
+)
+def test_what_would_make_a_pod_of_claims_fit_is_said_as_of_any_other(
+    things: tuple[Plain, ...], asks: Plain, line: str
+) -> None:
+    explained = command("explain", "pod", "p", things=(*things, asks)).stdout
+    noted = command("pending", things=(*things, asks)).stderr
+
+    assert explained.partition("What would make it fit\n")[2].splitlines()[0].strip() == line
+    assert ("evicting default/low (priority 0) would make room" in noted) == (line == EVICTED)
+
+
 def test_schedule_takes_a_plugins_devices_first_and_makes_no_claims() -> None:
     two = plain(2) | {"metadata": {"name": "q"}}
 

@@ -4,7 +4,7 @@ from msgspec import to_builtins
 
 from adapters.answer.answer import uncounted_text
 from adapters.answer.device_plugins import devices_text
-from adapters.answer.eviction import cost, evicting, evictions
+from adapters.answer.eviction import cost, evictions, may_evict
 from adapters.answer.judge import Judge
 from adapters.answer.words import asked_text, reason_lines
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
@@ -70,12 +70,9 @@ def pending(fleet: Fleet, namespace: str | None, selector: Selector = ()) -> Lis
         notes += (f"{name}: {note}" for note in answer.notes if not note.endswith(NOT_COUNTED))
         if answer.uncounted:
             notes.append(f"{name} {uncounted_text(answer.uncounted)}")
-    asked = [(answer, evicting(answer)) for answer in answers]
-    waiting = [(answer, wanted) for answer, wanted in asked if wanted is not None]
-    for answer, wanted in sorted(waiting, key=lambda each: -each[1].priority)[:MOST_EVICTIONS]:
-        names = facts.evaluate(wanted).resolvable(answer.candidates.names)
-        found = evictions(wanted, map(facts.inventory.ledger, names))
-        best = min(filter(None, found), key=cost, default=None)
+    waiting = sorted(filter(may_evict, answers), key=lambda each: -(each.pod.spec.priority or 0))
+    for answer in waiting[:MOST_EVICTIONS]:
+        best = min(filter(None, evictions(answer, facts)), key=cost, default=None)
         if best is not None:
             notes.append(f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}")
     hidden = [] if namespace is None else [p for p in pods if pod_ref(p).namespace != namespace]

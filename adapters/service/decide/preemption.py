@@ -9,30 +9,28 @@ else in the way on any node where the pod may run. kube-scheduler 1.37.1 evicts 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
+from functools import partial
 
 from adapters.accounting.gang_cache import DisruptedTogether
 from adapters.accounting.pod_requests import ClaimsPod, PodRequest, Wanted
 from adapters.answer.answer import DEFAULT
-from adapters.answer.claims import held_if_free, requested
+from adapters.answer.claims import held_if_free, requested_of, with_pods_of_claims
 from adapters.answer.node_rules import node_rule
 from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.service.decide.service import Service
 from adapters.wire.extender import Proposal
-from adapters.wire.kube import Pod, full_name, pod_ref, rejection_of
+from adapters.wire.kube import Pod, rejection_of
 from adapters.wire.kube_policy import Budget, violations
 from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.feasibility.preempt import EvictedTogether, victims
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Reason
-from core.requests.request import Request
 
 LATE = 60 * SECOND
 """Nanoseconds after its grace period for which a pod that is being deleted may still go by itself:
@@ -48,21 +46,15 @@ _DENIED = re.compile(r'running PreBind plugin "DynamicResources": .* dragoman: (
 """How the arbiter's denial comes back."""
 
 
-OF_CLAIM = "pod of a claim"
-"""Stands for the dialect of a pod that has what its claim has."""
-
-
 def wanted_by(service: Service, pod: Pod) -> Wanted | None:
-    """Return what a pod wants of the ledgers: its share, else what its claims want, else None.
+    """Return what a pod wants of the ledgers: by its claims, else its share, else None.
 
     Raises:
         DialectError: the request is invalid.
     """
     found = service.pod_requests.read(pod)
-    if found is not None or not pod.spec.resource_claims:
-        return found
-    priority = pod.spec.priority or 0
-    return ClaimsPod(pod, Request(pod.metadata.uid, full_name(pod), DRA, (), priority=priority))
+    asked = requested_of(pod, found, service.facts.claims)
+    return found if asked is None else ClaimsPod.of(pod, found)
 
 
 def lacks_only_devices(service: Service, pod: Pod) -> tuple[str, ...]:
@@ -92,19 +84,8 @@ def held_then(
             return found if isinstance(found, Reason) else (Allocation.of(request, found),)
 
         return of_pod
-    claims, pod = service.ports.objects.claims, pod_ref(wanted.pod)
-    asked = requested(wanted.pod, claims)
-
-    def of_claims(ledger: NodeLedger) -> tuple[Allocation, ...] | Reason:
-        held = None if asked is None else held_if_free(asked, claims, ledger, (DRA, OF_CLAIM))
-        amounts = reduce(
-            QuotaAmounts.plus, (amounts_of(each, ledger.node) for each in held or ()), NOTHING
-        )
-        if held is None or service.feasibility.over_quota(pod, amounts):
-            return Reason(ledger.node.name, 0)
-        return held
-
-    return of_claims
+    pod, facts = wanted.pod, service.facts
+    return partial(held_if_free, requested_of(pod, wanted.found, facts.claims), facts, pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +179,7 @@ async def node_victims(
     request, held = pod_request.request, held_then(service, pod_request)
     is_pod = isinstance(pod_request, PodRequest)
     if not is_pod:
-        ledger = await _with_pods_of_claims(service, ledger)
+        ledger = with_pods_of_claims(ledger, service.facts)
     ledger = ledger.release(*await _leaving(service, ledger))
     if not isinstance(held(ledger), Reason):
         return NodeVictims(node, (), (), ())
@@ -207,7 +188,9 @@ async def node_victims(
     going_on = {uid: pod for uid, pod in found.pods.items() if not pod.metadata.deletion_timestamp}
     candidates = _Candidates(going_on, found.groups)
     protected = candidates.protected(budgets)
-    fewest = _fewest(pod_request, ledger, candidates, protected, None if is_pod else held)
+    uids, groups = candidates.pods.keys(), candidates.together(ledger)
+    fits = None if is_pod else held
+    fewest = victims(request, ledger, uids, protected, groups, fits)
     if isinstance(fewest, Reason):
         return None
     pods = candidates.with_groups(fewest)
@@ -268,41 +251,6 @@ class _Candidates:
         group = self.groups.get(uid)
         if group is not None:
             yield from group.pods
-
-
-def _fewest(
-    pod_request: Wanted,
-    ledger: NodeLedger,
-    candidates: _Candidates,
-    protected: Collection[str],
-    held: Callable[[NodeLedger], object] | None = None,
-) -> Sequence[Allocation] | Reason:
-    """Return the victims among some candidates, or why their eviction does not help."""
-    uids, groups = candidates.pods.keys(), candidates.together(ledger)
-    return victims(pod_request.request, ledger, uids, protected, groups, held)
-
-
-async def _with_pods_of_claims(service: Service, ledger: NodeLedger) -> NodeLedger:
-    """Return the ledger with claims that one pod of the node has, and no other, as that pod's.
-
-    Its end frees the claim: Kubernetes deletes or deallocates it.
-    """
-    claims = service.ports.objects.claims
-    for each in [*ledger.allocations.values()]:
-        consumers = claims.consumers(each.uid)
-        if each.dialect != DRA or len(consumers) != 1 or each.release_by is not None:
-            continue
-        (ref,) = consumers
-        others = len(claims.of_pod(ref.uid)) != 1 or ref.uid in ledger.allocations
-        try:
-            pod = None if others else await service.ports.pods.get(ref)
-        except OSError:
-            continue
-        if pod is not None and pod.metadata.uid == ref.uid:
-            priority = pod.spec.priority or 0
-            own = replace(each, uid=ref.uid, pod=str(ref), dialect=OF_CLAIM, priority=priority)
-            ledger = ledger.release(each.uid).adopt(own)
-    return ledger
 
 
 async def _candidates(service: Service, pod_request: Wanted, ledger: NodeLedger) -> _Candidates:
@@ -386,7 +334,8 @@ async def _evicted(
         protected = candidates.protected(budgets)
     else:  # only the scheduler's count is known
         protected = frozenset(proposed if violated >= len(proposed) else ())
-    fewest = _fewest(pod_request, ledger, candidates, protected)
+    groups = candidates.together(ledger)
+    fewest = victims(pod_request.request, ledger, here.keys(), protected, groups)
     if isinstance(fewest, Reason):
         return (), 0
     if not fewest:  # the pod does not lack cards

@@ -129,7 +129,8 @@ class ClusterView:
 
     def pods_on(self, node: str) -> Sequence[Pod]:
         """Return the pods that are bound to a node, or may be, and may hold cards of it."""
-        return self._cache.holding(node)
+        by_claims = (pod for pod in self._cache.consumers(node) if not pod.spec.containers)
+        return *self._cache.holding(node), *by_claims
 
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""

@@ -101,6 +101,9 @@ DEFAULT_GRACE = 30
 READ = 64
 """Pods with ResourceClaims that are read in a round, those of the highest priority that are due."""
 
+LATER = ("",)
+"""Stands for the nodes of a pod with claims, which are found when it is its turn."""
+
 REMEMBERED = 1024
 """Pods and templates of which the last look is remembered."""
 
@@ -242,19 +245,20 @@ class Preemptor:
                 await self._begin(rejected, budgets)
 
     def _reject_claims(self) -> None:
-        """Take the pods whose ResourceClaims wait for devices, on nodes that are found later."""
+        """Take the pods that wait for devices of ResourceClaims, by what their schedulers say."""
         service, now = self._service, self._service.ports.clock.now()
         rests = {uid for uid, memory in self._memory.items() if now < memory.not_before}
+        said = ((pod, rejection_of(pod)) for pod in self._unbound())
         waiting = (
             pod
-            for pod in self._unbound()
-            if pod.spec.resource_claims and rejection_of(pod) and pod.metadata.uid not in rests
+            for pod, each in said
+            if each and "claim" in each.message and pod.metadata.uid not in rests
         )
         for pod in nlargest(READ, waiting, key=lambda pod: pod.spec.priority or 0):
             with suppress(DialectError):
                 wanted = wanted_by(service, pod)
                 if isinstance(wanted, ClaimsPod):
-                    service.rejected_pods.rejected(wanted, ("",), now)
+                    service.rejected_pods.rejected(wanted, LATER, now)
 
     def _in_turn(self) -> Iterator[RejectedPod]:
         """Yield two pods for which the service looks for victims now.
@@ -327,7 +331,7 @@ class Preemptor:
         clock, memory = service.ports.clock, self._memory_of(uid)
         if not self._is_within_rate(rejected.pod, 1):
             return
-        versions = {node: _version(service, node) for node in rejected.nodes}
+        stored = {node: service.ledgers.stored(node) for node in rejected.nodes}
         is_undisturbed = not self._attempts  # else nodes are left out that may help later
         best = await self._best(rejected, budgets)
         if best is None:
@@ -368,7 +372,7 @@ class Preemptor:
         if not self._is_within_rate(pod_request, len(best.pods), best.node):
             return
         if await self._would_evict(pod_request, best):
-            if _version(service, best.node) == versions[best.node]:
+            if service.ledgers.stored(best.node) is stored[best.node]:
                 await self._evict(pod_request, best, number)
             else:
                 memory.not_before = clock.now()
@@ -507,13 +511,16 @@ class Preemptor:
     async def _hold(self, attempt: _Attempt) -> bool:
         """Commit the cards to the pod, and release those of pods that have ended in one write.
 
+        For a claim that is yet to be made they are reserved: other replicas do not count that.
+
         Raises:
             LedgerContended: the ledger could not be written.
             OSError: the store or the cluster did not answer.
         """
         service, node = self._service, attempt.victims.node
-        ledger = service.ledgers.ledger(node)
-        if ledger is None:
+        uid, is_pod = attempt.pod.request.uid, isinstance(attempt.pod, PodRequest)
+        ledger, earlier = service.ledgers.ledger(node), service.ledgers.reservation(uid)
+        if ledger is None or (earlier and not is_pod):
             return False
         ended = await service.ports.ended_among(ledger)
         after = ledger.release(*(each.uid for each in ended))
@@ -522,7 +529,6 @@ class Preemptor:
             # Those that are free before all victims have ended are reserved: decisions of this
             # process count a reservation, those of other replicas do not.
             ledgers = service.ledgers
-            earlier = ledgers.reservation(attempt.pod.request.uid)
             free = [] if earlier is None or earlier.node != node else [*earlier.grants]
             for grant in attempt.victims.grants:
                 if grant not in free:
@@ -537,14 +543,20 @@ class Preemptor:
             if isinstance(attempt.pod, PodRequest)
             else committer.commit_claim(ClaimOption(Claim(each.uid, each.pod), each))
             for each in held
+            if is_pod or each.uid != uid
         ]
         releases = [committer.release(each.uid, node) for each in ended]
         committed = (await asyncio.gather(*releases, *commits))[len(releases) :]
         if not all(isinstance(each, Committed | ClaimOption) for each in committed):
             return False
+        if held and not commits:  # its claim is made when it is bound
+            try:
+                service.ledgers.reserve(held[0], attempt.until)
+            except LedgerError:
+                return False
         why = f"the cards of {node} are held until it is bound"
         self._record(attempt.pod, Outcome.HELD, node, "", why)
-        return True
+        return bool(commits)
 
     def _is_within_rate(self, pod_request: Wanted, more: int, node: str = "") -> bool:
         """Return whether some more pods may be evicted for a namespace now, and record if not."""
@@ -573,12 +585,6 @@ class Preemptor:
         self._service.ports.decision_log.record(
             DecisionRecord("preempt", outcome, name, uid, dialect, node, cause, text)
         )
-
-
-def _version(service: Service, node: str) -> str | None:
-    """Return the version of a node's record in the store, as it is cached."""
-    stored = service.ledgers.stored(node)
-    return None if stored is None else stored.version
 
 
 def _mark(pod: Pod) -> Mark:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import (
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.local("the schedulers are of this control plane")
 NODE = "evicted-node"
 CARDS = tuple(card.uuid for card in gpus(NODE, 2))
 SCHEDULER = "default-scheduler"
+EXTENDED = "nvidia.com/gpu"
 USUAL = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'hami-gpu'"
 
 
@@ -47,7 +49,8 @@ def service(plane: ControlPlane) -> Iterator[Service]:
     wait_for_nodes(api)
     cards = [a_card(number, uuid) for number, uuid in enumerate(CARDS)]
     made_slice = api.create(f"{RESOURCES}/resourceslices", a_slice(NODE, cards))
-    spec = {"selectors": [{"cel": {"expression": USUAL}}]}
+    selectors = [{"cel": {"expression": USUAL}}]
+    spec = {"selectors": selectors, "extendedResourceName": EXTENDED}
     api.create(f"{RESOURCES}/deviceclasses", {"metadata": {"name": "usual"}, "spec": spec})
     start_kube_scheduler(plane, {"profiles": [{"schedulerName": SCHEDULER}]})
     made = start_service(plane, dra={"claims": True, "arbiter": True}, preemption={"enabled": True})
@@ -68,12 +71,17 @@ def _free(service: Service) -> Iterator[None]:
     within(90, lambda: not held(service.plane, NODE))
 
 
-def claims_card(service: Service, name: str, priority: str) -> None:
-    """A pod of a claim for 60 of 80 GiB of a card of the node."""
-    claim = a_claim(name, 60 * GIB)
-    claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "usual"
-    service.plane.api.create(CLAIMS, claim)
-    pod = a_pod(name, SCHEDULER, name)
+def claims_card(service: Service, name: str, priority: str, *others: str) -> None:
+    """A pod of claims, each for 60 of 80 GiB of a card of the node."""
+    for each in (name, *others):
+        claim = a_claim(each, 60 * GIB)
+        claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "usual"
+        service.plane.api.create(CLAIMS, claim)
+    waits(service, a_pod(name, SCHEDULER, name, *others), priority)
+
+
+def waits(service: Service, pod: Object, priority: str) -> None:
+    """A pod that may go to the node."""
     pod["spec"] |= {
         "nodeSelector": {"kubernetes.io/hostname": NODE},
         "priorityClassName": priority,
@@ -89,11 +97,11 @@ def names(service: Service) -> set[str]:
     return {each["metadata"]["name"] for each in service.plane.api.get(PODS)["items"]}
 
 
-def is_helped(service: Service) -> None:
+def is_helped(service: Service, *kept: str) -> None:
     """The urgent pod is bound, in the place of the low one alone."""
     api = service.plane.api
     within(90, lambda: is_on_node(service, "urgent"), lambda: events(api, "urgent"))
-    assert names(service) == {"kept", "urgent"}
+    assert names(service) == {"urgent", *kept}
 
 
 def test_a_share_goes_whose_card_the_arbiter_denied_a_claim(service: Service) -> None:
@@ -105,7 +113,7 @@ def test_a_share_goes_whose_card_the_arbiter_denied_a_claim(service: Service) ->
 
     claims_card(service, "urgent", "high")
 
-    is_helped(service)
+    is_helped(service, "kept")
 
 
 def test_a_pod_goes_whose_claim_has_the_card(service: Service) -> None:
@@ -117,4 +125,28 @@ def test_a_pod_goes_whose_claim_has_the_card(service: Service) -> None:
 
     claims_card(service, "urgent", "high")
 
+    is_helped(service, "kept")
+
+
+def test_a_pod_of_several_claims_goes_as_one(service: Service) -> None:
+    """The end of one pod frees both cards."""
+    claims_card(service, "low", "low", "low-too")
+    within(60, lambda: is_on_node(service, "low"))
+
+    claims_card(service, "urgent", "high", "urgent-too")
+
     is_helped(service)
+
+
+def test_a_pod_goes_for_a_resource_that_a_class_names(service: Service) -> None:
+    """The scheduler makes the claim when it binds the pod; until then the card is reserved."""
+    claims_card(service, "kept", "high")
+    within(60, lambda: is_on_node(service, "kept"))
+    claims_card(service, "low", "low")
+    within(60, lambda: is_on_node(service, "low"))
+
+    pod = a_pod("urgent", SCHEDULER)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {EXTENDED: "1"}}
+    waits(service, pod, "high")
+
+    is_helped(service, "kept")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
 from adapters.accounting.claim_cache import ClaimCache
@@ -10,7 +10,7 @@ from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache, template_of
 from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined, scheduler_message
 from adapters.answer.claims import requested
-from adapters.answer.eviction import NodeEviction, cost, evicting, evictions
+from adapters.answer.eviction import NodeEviction, cost
 from adapters.answer.judge import Judge
 from adapters.answer.remedies import NONE, Remedies, remedies
 from adapters.dialects.dialect import Dialect
@@ -145,23 +145,17 @@ async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Exp
     """
     judge = Judge(facts)
     answer = await yielding(judge.steps(pod))
-    if answer.found is None:
-        return Explanation(answer)
-    barred = {*answer.excluded.names, *facts.unreadable()}
-    names = [name for name in answer.rejected.names if name not in barred]
-    request = answer.found.request
     found: list[str] = []
-    for start in range(0, len(names), NODES):
-        await asyncio.sleep(0)
-        part = names[start : start + NODES]
-        found += facts.evaluate(request).resolvable(part)
-    best: NodeEviction | None = None
-    if evicting(answer) is not None:
-        known = map(facts.inventory.get, found)  # a node may be gone by now
-        for each in evictions(request, (ledger for ledger in known if ledger is not None)):
-            best = min(filter(None, (best, each)), key=cost, default=None)
+    if answer.request is not None:
+        barred = {*answer.excluded.names, *facts.unreadable()}
+        names = [name for name in answer.rejected.names if name not in barred]
+        for start in range(0, len(names), NODES):
             await asyncio.sleep(0)
-    fixes = await yielding(remedies(judge, answer, facts.inventory.get))
+            part = names[start : start + NODES]
+            found += facts.evaluate(answer.request).resolvable(part)
+    fixes = await yielding(remedies(judge, answer))
+    evicted = (each for each in fixes.evictions if each.preemption)
+    best = min(evicted, key=cost, default=None)
     return Explanation(answer, tuple(sorted(found)), best, evicts, fixes)
 
 
@@ -223,20 +217,16 @@ class _Known:
     of pods would take a gigabyte.
     """
 
-    text: str
+    answer: WaitingAnswer
     waits: bool
-    best: str | None
-    fitting: int
-    groups: tuple[NodeGroup, ...]
     revision: object
     is_plain: bool
     gang: GangAnswer | None
-    claims: Mapping[str, int]
 
     def of(self, uid: str) -> tuple[str, str | None]:
         """Return the text and the best node of one pod: those of a gang go to several nodes."""
         if self.gang is None:
-            return self.text, self.best
+            return self.answer.summary, self.answer.best
         return self.gang.text_of(uid), self.gang.node_of(uid)
 
 
@@ -301,27 +291,20 @@ class WaitingAnswers:
             if known is None or (key not in seen and is_stale):
                 revision = self._facts.revision
                 answer = await self._slowly(judge.steps(pod))
+                devices = NO_AMOUNTS if answer.claims is None else answer.claims.requested
+                fitting, groups = len(answer.fitting), answer.groups()
                 known = _Known(
-                    answer.text(),
+                    WaitingAnswer(answer.text(), answer.best, fitting, groups, 0, devices),
                     answer.waits,
-                    answer.best,
-                    len(answer.fitting),
-                    answer.groups(),
                     revision,
                     answer.devices is not None,
-                    answer.gang if answer.gang is not None and answer.gang.decides else None,
-                    NO_AMOUNTS if answer.claims is None else answer.claims.requested,
+                    answer.gang if answer.waits_for_gang else None,
                 )
             seen[key] = known
             text, best = known.of(pod.metadata.uid)
             message = scheduler_message(pod, judge.node(best)) if known.waits else ""
-            self._by_uid[pod.metadata.uid] = WaitingAnswer(
-                joined(text, message),
-                best,
-                known.fitting,
-                known.groups,
-                self._clock.wall(),
-                known.claims,
+            self._by_uid[pod.metadata.uid] = replace(
+                known.answer, summary=joined(text, message), best=best, at=self._clock.wall()
             )
             await self._pause()
         self._alike = seen

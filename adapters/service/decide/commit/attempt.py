@@ -15,7 +15,7 @@ from adapters.service.decide.commit.validate import answers, is_free, is_valid, 
 from core.feasibility.fit import fit
 from core.hardware.node import Node
 from core.ledger.node_ledger import Hold, LedgerError, NodeLedger
-from core.requests.grant import KUBELET, Allocation, Grant, Placement
+from core.requests.grant import KUBELET, Allocation, AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import PodRef, Request
 
@@ -261,7 +261,7 @@ class ClaimAttempt:
         """Decide as ``Attempt``; a refusal says why the claim does not get the first option."""
         problems: list[str] = []
         for option in self.options:
-            problem = conflict(option.asked, view)
+            problem = conflict(option, view)
             if problem is None:
                 allocation = added(option.asked, view.stored)
                 return Decided(view, option, view.stored.allocate(allocation), allocation)
@@ -284,12 +284,16 @@ def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
     return replace(asked, grants=enlarged(earlier.grants, asked.grants), devices=devices)
 
 
-def conflict(asked: Allocation, view: LedgerView) -> str | None:
+def conflict(option: ClaimOption, view: LedgerView) -> str | None:
     """Return why the devices are not free; None where they are.
 
-    What the claim had on the node before, by an earlier attempt, counts as free.
+    What the claim had on the node before, by an earlier attempt, counts as free, and so does what
+    is reserved for a claim that is made of its pod's resources.
     """
-    ledger = view.reserved
+    asked, ledger = option.asked, view.reserved
+    for held in [ledger.allocations.get(each.uid) for each in option.claim.pods]:
+        if held and held.dialect == DRA and held.state is AllocationState.RESERVED:
+            ledger = ledger.release(held.uid)
     earlier = ledger.allocations.get(asked.uid)
     if earlier is not None:
         if earlier.release_by is not None:

@@ -4,7 +4,15 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.in_cluster.ports import ClusterView, follow_descriptions
 from adapters.service.tests.builders import a_node, a_service, run
 from adapters.stores.store import Change
-from adapters.wire.kube import Container, KubeNode, Metadata, Pod, PodSpec, Resources
+from adapters.wire.kube import (
+    Container,
+    KubeNode,
+    Metadata,
+    Pod,
+    PodClaim,
+    PodSpec,
+    Resources,
+)
 
 
 def test_nodes_are_in_the_order_of_their_names_and_a_copy() -> None:
@@ -25,9 +33,13 @@ def test_pods_of_a_node_are_those_that_may_use_its_cards() -> None:
     container = Container("main", Resources(limits={"nvidia.com/gpu": 1}))
     for name, node in (("a", "n1"), ("b", "n2"), ("c", None)):
         cache.put_pod(Pod(Metadata(name, "default", name), PodSpec((container,), node_name=node)))
+    claims = (PodClaim("c", "d"),)
+    for name, own in (("d", claims), ("e", None)):
+        spec = PodSpec((Container("main"),), node_name="n1", resource_claims=own)
+        cache.put_pod(Pod(Metadata(name, "default", name), spec))
     view = ClusterView(cache)
 
-    assert [pod.metadata.name for pod in view.pods_on("n1")] == ["a"]
+    assert [pod.metadata.name for pod in view.pods_on("n1")] == ["a", "d"]
     assert [*view.claims.of_pod("a")] == []
 
 

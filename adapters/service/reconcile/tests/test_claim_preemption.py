@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.accounting.claim_cache import ClaimCache
-from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.tests.builders import a_card_device, a_result
-from adapters.service.decide.commit.attempt import ClaimOption
+from adapters.service.decide.commit.attempt import ClaimOption, ClaimRefusal
 from adapters.service.decide.commit.claim_review import holdings
 from adapters.service.reconcile.preemptor import DELAY, MARK, READ, Preemptor
 from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
@@ -70,13 +70,14 @@ def waiting(
 class ClaimRig:
     """A service that knows a class, the slices of its node and claims, and its preemptor."""
 
-    def __init__(self, rig: Rig, expression: str) -> None:
+    def __init__(self, rig: Rig, expression: str, resource: str) -> None:
         self.rig = rig
         self.cluster = rig.bench.cluster
         self.claims = ClaimCache(lambda _: None)
         self.claims.put_slice(slice_of("n1"))
         selectors = [{"cel": {"expression": expression}}]
-        made = {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
+        spec = {"selectors": selectors, "extendedResourceName": resource}
+        made = {"metadata": {"name": "gpu"}, "spec": spec}
         self.claims.put_class(msgspec.convert(made, DeviceClass))
         self.cluster.claims = self.claims
         self.cluster.kube_nodes = {"n1": KubeNode(Metadata(name="n1"))}
@@ -85,17 +86,25 @@ class ClaimRig:
     def unbound(self) -> Sequence[Any]:
         return [pod for pod in self.cluster.pods() if not pod.spec.node_name]
 
-    async def run_claim(self, name: str, device: str, priority: int = 0) -> None:
-        """A pod runs whose claim of its own has a device."""
-        pod = waiting(name, f"claim-{name}", priority=priority, nodeName="n1")
+    async def run_claim(self, name: str, *devices: str, priority: int = 0) -> None:
+        """A pod runs whose claims, named ``claim-*``, of its own have a device each."""
+        names = [f"claim-{name}", *(f"claim-{name}-{device}" for device in devices[1:])]
+        pod = waiting(name, *names, priority=priority, nodeName="n1")
         self.cluster.put(read_pod({**pod, "status": {"phase": "Running"}}))
-        claim = a_claim(f"claim-{name}", a_result(device), pod=name)
-        self.claims.put_claim(claim)
+        for claim, device in zip(names, devices, strict=True):
+            await self.allocate(a_claim(claim, a_result(device), pod=name))
+
+    async def allocate(self, claim: ListedClaim) -> ClaimOption | ClaimRefusal:
+        """A scheduler has allocated a claim: the arbiter's answer."""
+        known = allocated(claim)
+        assert known is not None
         ledgers = self.rig.bench.service.ledgers
         nodes = {"n1": ledgers.inventory.ledger("n1").node}
-        (known,) = self.claims.of_pod(f"uid-{name}")
         (held,) = holdings(known, nodes, self.claims.devices)
-        await self.rig.bench.service.committer.commit_claim(ClaimOption(known, held))
+        answer = await self.rig.bench.service.committer.commit_claim(ClaimOption(known, held))
+        if isinstance(answer, ClaimOption):
+            self.claims.put_claim(claim)
+        return answer
 
     def put(self, pod: Json, *, count: int = 1) -> None:
         """A pod and its claims wait."""
@@ -120,11 +129,11 @@ Test = Callable[[ClaimRig], Coroutine[Any, Any, None]]
 
 
 def on(
-    *nodes: KubeNode, expression: str = USUAL, budgets: Sequence[Budget] = ()
+    *nodes: KubeNode, expression: str = USUAL, budgets: Sequence[Budget] = (), resource: str = ""
 ) -> Callable[[Test], None]:
     def runs(test: Test) -> None:
         async def main() -> None:
-            await test(ClaimRig(await a_rig(*nodes, budgets=budgets), expression))
+            await test(ClaimRig(await a_rig(*nodes, budgets=budgets), expression, resource))
 
         asyncio.run(main())
 
@@ -169,6 +178,92 @@ def test_a_pod_whose_claim_has_the_card_goes_if_its_priority_is_lower() -> None:
         await here.end("low")
         await here.rounds(1)
         assert here.rig.holders() == ["claim-high", "c"]
+
+
+def test_the_claims_of_one_pod_become_free_together() -> None:
+    @on(a_node("n1", cards=2))
+    async def _(here: ClaimRig) -> None:
+        await here.run_claim("low", "gpu-0", "gpu-1")
+        here.put(waiting("urgent", "c"), count=2)
+
+        await here.rounds()
+
+        assert here.rig.evictor.evicted == ["low"]
+        await here.end("low")
+        await here.rounds(1)
+        assert here.rig.holders() == ["c"]
+
+
+def test_a_claim_that_another_pod_uses_too_is_not_freed() -> None:
+    @on(a_node("n1", cards=2))
+    async def _(here: ClaimRig) -> None:
+        await here.run_claim("low", "gpu-0", "gpu-1")
+        both = a_claim("claim-low", a_result("gpu-0"), pod="high")
+        here.claims.put_claim(both)
+        here.put(waiting("urgent", "c"), count=2)
+
+        await here.rounds()
+
+        assert here.rig.evictor.dry == []
+
+
+def by_class(name: str, **spec: object) -> Json:
+    """A pod whose resource the class names, that no node advertises."""
+    plain = a_pod(name, limits={"nvidia.com/gpu": 1}, priority=10)
+    return waiting(name) | {"spec": {**plain["spec"], **spec}}
+
+
+def test_a_pod_goes_for_one_whose_claim_is_made_when_it_is_bound() -> None:
+    """Until then the card is reserved for it: another claim does not get it."""
+
+    @on(a_node("n1", cards=2), resource="nvidia.com/gpu")
+    async def _(here: ClaimRig) -> None:
+        await here.run_claim("high", "gpu-0", priority=20)
+        await here.run_claim("low", "gpu-1")
+        here.cluster.put(read_pod(by_class("urgent")))
+
+        await here.rounds()
+
+        assert here.rig.evictor.evicted == ["low"]
+        await here.end("low")
+        await here.rounds(1)
+        other = await here.allocate(a_claim("other", a_result("gpu-1"), pod="other"))
+        assert isinstance(other, ClaimRefusal)
+        await here.rounds(1)
+        own = await here.allocate(a_claim("urgent-gpu", a_result("gpu-1"), pod="urgent"))
+        assert isinstance(own, ClaimOption)
+        bound = by_class("urgent", nodeName="n1")
+        here.cluster.put(read_pod(bound))
+        await here.rounds(1)
+        assert here.rig.preemptor.waiting == 0
+        assert here.rig.holders() == ["claim-high", "urgent-gpu"]
+        assert [each for each in here.rig.outcomes if each[1] == "held"] == [
+            ("preempt", "held", "urgent")
+        ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec"),
+    [
+        ("example.com/gpu", {}),
+        ("nvidia.com/gpu", {"schedulerName": "koord-scheduler"}),
+        ("nvidia.com/gpu", {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}),
+    ],
+    ids=["no class names it", "a scheduler that makes no claims", "beside its own claim"],
+)
+def test_no_pod_goes_for_a_resource_where_no_claim_alone_is_made_of_it(
+    resource: str, spec: Json
+) -> None:
+    @on(a_node("n1", cards=2), resource=resource)
+    async def _(here: ClaimRig) -> None:
+        for number in range(2):
+            await here.run_claim(f"low-{number}", f"gpu-{number}")
+        here.claims.put_claim(a_claim("c"))
+        here.cluster.put(read_pod(by_class("urgent", **spec)))
+
+        await here.rounds()
+
+        assert here.rig.evictor.dry == []
 
 
 def test_a_claim_that_is_about_to_be_freed_is_waited_for() -> None:
@@ -255,7 +350,7 @@ def test_thousands_of_waiting_pods_are_read_a_few_at_a_time_and_each_in_turn() -
         for name in ("low-1", "low-2"):
             await here.rig.run_pod(a_pod(name, memory=5000), "n1")
         for number in range(2 * READ):
-            here.put(waiting(f"vain-{number}", "c", message="0/1 nodes are available"))
+            here.put(waiting(f"vain-{number}", "c", message=f"0/2{NOTHING_ELSE[3:]}"))
         here.put(waiting("urgent", "d", priority=1))
 
         await here.rounds(1)
@@ -287,7 +382,11 @@ holders = st.lists(
 def test_as_few_pods_go_as_an_independent_search_finds(
     placed: list[tuple[int, int, bool]], count: int
 ) -> None:
-    """A pod of a claim has a whole card, another pod as much memory as its number says."""
+    """A pod of a claim has a whole card, another pod as much memory as its number says.
+
+    The answer about the pod names the same ones, where it does not say that the devices are free:
+    the scheduler, which sees no shares, may choose others.
+    """
     here_: list[tuple[str, int, int]] = []
     claimed: list[str] = []
 
@@ -297,7 +396,7 @@ def test_as_few_pods_go_as_an_independent_search_finds(
         here.cluster.claims = here.claims
         for number, (card, priority, is_claim) in enumerate(placed):
             if is_claim and all(card != other for _, other, _ in here_):
-                await here.run_claim(f"p{number}", f"gpu-{card}", priority)
+                await here.run_claim(f"p{number}", f"gpu-{card}", priority=priority)
                 here_.append((f"p{number}", card, priority))
                 claimed.append(f"p{number}")
             elif not is_claim:
@@ -312,6 +411,7 @@ def test_as_few_pods_go_as_an_independent_search_finds(
                     (grant,) = ledger.allocations[f"uid-{name}"].grants
                     here_.append((name, int(grant.card[-1]), priority))
         here.put(waiting("urgent", "c"), count=count)
+        found = await here.rig.bench.service.explain(here.rig.pod("urgent"))
 
         await here.rounds()
 
@@ -325,6 +425,9 @@ def test_as_few_pods_go_as_an_independent_search_finds(
             >= count
         ]
         evicted = here.rig.evictor.evicted
+        said = () if found.eviction is None else found.eviction.pods
+        named = [] if found.answer.fitting else sorted(evicted)
+        assert sorted(each.pod_ref.name for each in said) == named
         assert bool(evicted) == (bool(sets) and sets[0] != ())
         if evicted:
             assert sorted(evicted) in [sorted(names(gone)) for gone in sets]
