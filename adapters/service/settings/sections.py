@@ -43,8 +43,8 @@ class LimitSettings(Section):
     Attributes:
         connections: open connections of one port. Beyond it the one that has waited longest for
             a client is closed, and where all wait for us, health probes only are answered.
-        head_seconds: for the header fields of a request, from the begin of its connection or of the
-            request, and for a TLS handshake.
+        head_seconds: for the header fields of a request, from its first byte, and for a TLS
+            handshake.
         body_seconds: for the body of a request, after these.
         response_seconds: until a client has read a response.
         body_mib: MiB of all request bodies in memory; no body may be longer. The process needs

@@ -71,6 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._refused = refused
         self._in_head = True
+        self._is_unused = True
         self._is_last = False
         self._bytes = 0
         self._fields = 0
@@ -93,10 +94,10 @@ class LimitedProtocol(HttpToolsProtocol):
         parser: httptools.HttpRequestParser | None = self.parser
         if parser is None or self._is_last:  # the connection was lost, or ends
             return
-        if self._connections.phase(self) is ConnectionPhase.IDLE:
+        if self._is_unused or self._connections.phase(self) is ConnectionPhase.IDLE:
+            self._is_unused, self._in_head = False, True
             self._bytes = 0
-            self._in_head = True
-            self._update_phase()
+            self._connections.enter(self, ConnectionPhase.HEAD, self.loop.time())
         try:
             rest = memoryview(data)
             while rest and not self.transport.is_closing():
@@ -196,15 +197,17 @@ class LimitedProtocol(HttpToolsProtocol):
             return
 
     def expire(self, phase: ConnectionPhase) -> None:
-        """Close the connection, because a phase took too long."""
-        self._refused(f"{phase.name.lower()}_timeout")
+        """Close the connection, because a phase took too long; not before its first byte.
+
+        Go's clients open connections ahead, close them after 90 seconds, and lose a request that
+        they send while one is closed (Go 1.26, ``net/http`` ``shouldRetryRequest``).
+        """
         transport: asyncio.Transport | None = self.transport
+        if self._is_unused and transport is not None:
+            return
+        self._refused(f"{phase.name.lower()}_timeout")
         if transport is None or phase is ConnectionPhase.CLOSING:
             self.drop()
-            return
-        if phase is ConnectionPhase.HEAD and self._bytes == 0:
-            # Clients open connections ahead: a response would answer the request that is just sent.
-            transport.close()
             return
         what = "header fields" if phase is ConnectionPhase.HEAD else "body"
         self._close_with(HTTPStatus.REQUEST_TIMEOUT, f"the {what} did not arrive in time")

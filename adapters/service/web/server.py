@@ -20,7 +20,7 @@ from adapters.service.web.limits import Connections
 from adapters.service.web.protocol import LimitedProtocol, Refused
 
 KEEP_ALIVE = 120
-"""Seconds for which an idle connection is kept open. Schedulers reuse theirs."""
+"""Seconds for which an idle connection is kept open: longer than by clients, which reuse theirs."""
 
 DEFAULT_LIMITS = LimitSettings()
 
