@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from adapters.accounting.gang_members import named
 from adapters.accounting.published_resources import written
@@ -32,11 +33,16 @@ from core.quota.amounts import text as amount_text
 from core.requests.grant import KUBELET
 from core.requests.reason import Cause
 
+AGAIN = 5
+"""Seconds until a cluster with findings is read again: the service repairs within seconds."""
+
 _COLUMNS = (
     *columns("LEVEL", "RULE", "NODE"),
     *columns("CARD", wide=True),
     *columns("POD", "FINDING"),
 )
+
+_FIELDS = ("node", "card", "pod", "text", "file", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,18 @@ def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> Au
         nodes=len(fleet.nodes),
         cards=sum(len(state.node.cards) for state in fleet.nodes.values()),
         pods=sum(len(state.ledger.allocations) for state in fleet.nodes.values()),
+    )
+
+
+def confirmed(report: AuditReport, earlier: AuditReport) -> AuditReport:
+    """Return the findings that a report has of what an earlier one found too.
+
+    Objects are read one kind after the other, and pods begin and end meanwhile.
+    """
+    about = attrgetter("rule.id", "node", "card", "pod")  # texts have amounts, which change
+    before = {*map(about, earlier.findings)}
+    return replace(
+        report, findings=tuple(each for each in report.findings if about(each) in before)
     )
 
 
@@ -115,17 +133,9 @@ def as_plain(report: AuditReport) -> dict[str, object]:
         "cards": report.cards,
         "pods": report.pods,
         "findings": [
-            {
-                "rule": finding.rule.id,
-                "level": finding.rule.level.value,
-                "node": finding.node or None,
-                "card": finding.card or None,
-                "pod": finding.pod or None,
-                "text": finding.text,
-                "file": finding.file or None,
-                "line": finding.line or None,
-            }
-            for finding in report.findings
+            {"rule": each.rule.id, "level": each.rule.level.value}
+            | {name: getattr(each, name) or None for name in _FIELDS}
+            for each in report.findings
         ],
     }
 

@@ -1,9 +1,8 @@
 """``dragoman audit`` and ``doctor``: arguments and exit status."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from pathlib import Path
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -48,16 +47,15 @@ def audit(
 
     Reads nodes, Devices, pods and NodeLedgers of a cluster, or of a dump (-f), and changes nothing.
     Dragoman need not be installed there; its node agents, if there are any, are asked through the
-    API server what containers got.
+    API server what containers got. What it finds in a cluster was there seconds later, too.
 
     Example: dragoman audit -o json > findings.json
 
     Exit status: 0 no findings, 1 findings, 2 bad input or no answer.
     """
-    from adapters.cli.audit.audit import as_plain, as_table, in_namespace
-    from adapters.cli.audit.audit import audit as run
+    from adapters.cli.audit import audit as reports
     from adapters.cli.audit.finding import RULES
-    from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.fleet.fleet import Fleet, read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.terminal import message
     from adapters.dialects.dialect import Defaults
@@ -66,21 +64,28 @@ def audit(
         if rule not in RULES:
             known = ", ".join(RULES)
             raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
-    with options.bad_input():
-        origin = Origin(filename or (), kubeconfig, context)
+    origin = Origin(filename or (), kubeconfig, context)
+
+    def look() -> tuple[reports.AuditReport, Fleet]:
         manifests = origin.read()
         fleet = read_fleet(manifests, Defaults())
         if not no_agents:
             fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
-        report = run(manifests, fleet, ignore or ())
+        return reports.audit(manifests, fleet, ignore or ()), fleet
+
+    with options.bad_input():
+        report, fleet = look()
+        if report.findings and not filename:
+            sleep(reports.AGAIN)
+            report = reports.confirmed(look()[0], report)
     for text in fleet.without_cards():
         message("warning", text)
     if namespace is not None and not all_namespaces:
-        report = in_namespace(report, namespace)
+        report = reports.in_namespace(report, namespace)
     if output in (AuditFormat.TABLE, AuditFormat.WIDE):
-        text = as_table(report, headers=not no_headers, wide=output is AuditFormat.WIDE)
+        text = reports.as_table(report, headers=not no_headers, wide=output is AuditFormat.WIDE)
     else:
-        text = options.document_text(output, as_plain(report))
+        text = options.document_text(output, reports.as_plain(report))
     typer.echo(text, nl=False)
     if report.findings:
         raise typer.Exit(1)
@@ -113,13 +118,28 @@ def doctor(
     from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.input.cluster import call, context_of
 
+    is_table = output is options.DocumentFormat.TABLE
     if transition:
-        raise typer.Exit(_transition(filename or (), kubeconfig, context, output))
+        from adapters.cli.doctor import transition as nodes
+        from adapters.cli.fleet.fleet import read_fleet
+        from adapters.cli.input.origin import Origin
+        from adapters.dialects.dialect import Defaults
+
+        with options.bad_input():
+            manifests = Origin(filename or (), kubeconfig, context).read()
+            seen = None if filename else call(context_of(kubeconfig, context), observe)
+            config_maps = [each for each, _ in manifests.config_maps.values()]
+            report = nodes.transition(read_fleet(manifests, Defaults()), config_maps, seen)
+        text = nodes.as_table(report)
+        if not is_table:
+            text = options.document_text(output, nodes.as_plain(report))
+        typer.echo(text, nl=False)
+        raise typer.Exit(int(report.is_blocked))
     if filename:
         raise typer.BadParameter("goes with --transition only", param_hint="-f")
     with options.bad_input():
         findings = examine(call(context_of(kubeconfig, context), observe))
-    if output is options.DocumentFormat.TABLE:
+    if is_table:
         from adapters.cli.output.terminal import standard_output
 
         page, _ = standard_output()
@@ -127,28 +147,3 @@ def doctor(
     else:
         typer.echo(options.document_text(output, as_plain(findings)), nl=False)
     raise typer.Exit(exit_status(findings))
-
-
-def _transition(
-    files: Sequence[str],
-    kubeconfig: Path | None,
-    context: str | None,
-    output: options.DocumentFormat,
-) -> int:
-    """Print the report, and return the exit status."""
-    from adapters.cli.doctor.command import observe
-    from adapters.cli.doctor.transition import as_plain, as_table, transition
-    from adapters.cli.fleet.fleet import read_fleet
-    from adapters.cli.input.cluster import call, context_of
-    from adapters.cli.input.origin import Origin
-    from adapters.dialects.dialect import Defaults
-
-    with options.bad_input():
-        manifests = Origin(files, kubeconfig, context).read()
-        seen = None if files else call(context_of(kubeconfig, context), observe)
-        config_maps = [each for each, _ in manifests.config_maps.values()]
-        report = transition(read_fleet(manifests, Defaults()), config_maps, seen)
-    is_table = output is options.DocumentFormat.TABLE
-    text = as_table(report) if is_table else options.document_text(output, as_plain(report))
-    typer.echo(text, nl=False)
-    return int(report.is_blocked)

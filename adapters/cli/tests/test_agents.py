@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from adapters.cli.commands import checks
 from adapters.cli.tests.api_server import ApiServer, api_server
 from adapters.cli.tests.builders import Plain, node, pod, uuid, volcano_bound
 from adapters.cli.tests.command import command
@@ -40,6 +41,11 @@ hami_host_gpu_memory_used_bytes{{device_uuid="{uuid(0)[:40]}"}} {2 * GIB}
 hami_host_gpu_utilization_ratio{{device_uuid="{uuid(0)[:40]}"}} 40
 dragoman_node_containers_unserved {unserved}
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "sleep", lambda _: None)
 
 
 @contextmanager

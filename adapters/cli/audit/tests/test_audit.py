@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from adapters.cli.audit.audit import AGAIN
 from adapters.cli.audit.finding import RULES
+from adapters.cli.commands import checks
+from adapters.cli.tests.api_server import PATHS, api_server
 from adapters.cli.tests.builders import (
     Plain,
     a_claim,
@@ -485,3 +488,23 @@ def test_nvidias_plugin_in_place_of_hamis_is_found_by_its_amount(
     }
 
     assert [each["rule"] for each in findings(hami)] == rules
+
+
+def test_what_a_second_look_at_a_cluster_does_not_find_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kinds are read one after the other while pods end, and the service repairs within seconds."""
+    there = [node(), volcano_bound("a", 6000), volcano_bound("b", 5000)]
+    ended = volcano_bound("ended", 1000, card=1)
+    looks: list[float] = []
+    with api_server(tmp_path, *there, ledger_of(*there, ended)) as server:
+
+        def repair(seconds: float) -> None:
+            looks.append(seconds)
+            server.objects[PATHS["NodeLedger"]] = [ledger_of(*there)]
+
+        monkeypatch.setattr(checks, "sleep", repair)
+        found = as_plain("audit", "--kubeconfig", server.kubeconfig)["findings"]
+
+    assert [each["rule"] for each in found] == ["memory-over-allocated"]
+    assert looks == [AGAIN]
