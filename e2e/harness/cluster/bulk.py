@@ -2,16 +2,27 @@
 
 import http.client
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
+from typing import TypeVar
 
 from e2e.harness.cluster.api import Api, ApiError, Object
 
 CONNECTIONS = 8
 
+T = TypeVar("T")
+
 _Request = tuple[str, str, str | None]
 """Verb, path and body."""
+
+
+def at_once(work: Callable[[T], object], items: Iterable[T]) -> None:
+    """Call a function for each item, a few at a time; the first error is raised after all calls."""
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        for _ in pool.map(work, items):
+            pass
 
 
 def create_all(api: Api, path: str, objects: Sequence[Object]) -> None:
@@ -31,9 +42,7 @@ def delete_all(api: Api, path: str, names: Sequence[str]) -> None:
 
 def _send_all(api: Api, requests: Sequence[_Request]) -> None:
     shares = [requests[start::CONNECTIONS] for start in range(min(CONNECTIONS, len(requests)))]
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        for _ in pool.map(lambda share: _send(api, share), shares):
-            pass
+    at_once(partial(_send, api), shares)
 
 
 def _send(api: Api, requests: Sequence[_Request]) -> None:

@@ -19,11 +19,13 @@ from adapters.wire.records.hardware import DeviceHolding, NodeHardware, encode
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from e2e.harness.cluster.api import ApiError, Object
+from e2e.harness.cluster.bulk import at_once
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.names import DEVICES, LEDGERS
 from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.oracles.from_claims import Devices
+from e2e.harness.oracles.idle_cards import NodeState
 from e2e.harness.oracles.shared_cards import ASSIGNED, FINISHED
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.repeating import repeating
@@ -33,6 +35,7 @@ from e2e.harness.workloads.claims import RESOURCES
 from e2e.harness.workloads.inventory import Gpu, koordinator, volcano
 from e2e.testbed import cache
 
+NODES = "/api/v1/nodes"
 DRIVER, GPU = "gpu.nvidia.com", "nvidia.com/gpu"
 SLICES = f"{RESOURCES}/resourceslices"
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
@@ -64,6 +67,7 @@ class ChangingNodes:
         assigned: the card of each pod of the plugin, by uid.
         errors: what the API server refused of the components.
         rejected: names of pods for which the plugin had no device, or had left.
+        states: the components of nodes from each change on; none while a node is closed.
         dialects: in which agents advertise the cards.
         alone: there is no Dragoman; where an agent would be, Volcano's device plugin and koordlet
             are, which describe the same cards.
@@ -75,6 +79,7 @@ class ChangingNodes:
     assigned: dict[str, str] = field(default_factory=dict[str, str])
     errors: list[str] = field(default_factory=list[str])
     rejected: list[str] = field(default_factory=list[str])
+    states: list[NodeState] = field(default_factory=list[NodeState])
     dialects: frozenset[str] = frozenset({"volcano"})
     alone: bool = False
     _published: dict[bool, Object] = field(default_factory=dict[bool, Object])
@@ -82,6 +87,7 @@ class ChangingNodes:
     _drivers: dict[str, Process | None] = field(default_factory=dict[str, Process | None])
     _begun: dict[str, float] = field(default_factory=dict[str, float])
     _stated: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    _open: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _random: Random = field(default_factory=lambda: Random(46))  # noqa: S311
 
     def learn_cards(self, node: str) -> None:
@@ -109,8 +115,8 @@ class ChangingNodes:
 
     def slice_of(self, node: str) -> Object:
         """What the driver publishes on a node; empty where it does not run."""
-        rows = self.plane.api.get(SLICES)["items"]
-        return next((row for row in rows if row["spec"].get("nodeName") == node), {})
+        rows = self.plane.api.get(self._slices(node))["items"]
+        return rows[0] if rows else {}
 
     def start_driver(self, node: str) -> None:
         """Start the driver; its devices are there."""
@@ -145,7 +151,10 @@ class ChangingNodes:
         if (process := self._drivers.pop(node)) is not None:
             process.stop()
             self.plane.run.processes.remove(process)
-        self.plane.api.delete(f"{SLICES}/{self.slice_of(node)['metadata']['name']}")
+        self.plane.api.delete(self._slices(node))
+
+    def _slices(self, node: str) -> str:
+        return f"{SLICES}?fieldSelector=spec.nodeName={node}"
 
     def _played_slice(self, node: str) -> Object:
         spec: Object = json.loads(json.dumps(self._published[node in self.shared]))
@@ -168,17 +177,19 @@ class ChangingNodes:
             with repeating(work, PAUSE):
                 yield
         finally:
-            for node in list(self._drivers):
-                self.stop_driver(node)
+            at_once(self.stop_driver, list(self._drivers))
 
     def settle(self, *nodes: str) -> None:
         """Wait until the components of nodes are those of their labels."""
-        for node in nodes:
-            within(60, lambda: self._is_settled(node))  # noqa: B023
 
-    def _is_settled(self, node: str) -> bool:
-        row = self.plane.api.get(f"/api/v1/nodes/{node}")
-        wanted = {key for key, value in ON.items() if row["metadata"]["labels"].get(key) == value}
+        def are_settled() -> bool:
+            rows = self.plane.api.get(NODES)["items"]
+            return all(self._is_settled(row) for row in rows if row["metadata"]["name"] in nodes)
+
+        within(60, are_settled)
+
+    def _is_settled(self, row: Object) -> bool:
+        node, wanted = row["metadata"]["name"], _components(row)
         stated = int(row["status"]["allocatable"].get(GPU, "0"))
         return (
             bool(stated) == (PLUGIN in wanted)
@@ -187,42 +198,45 @@ class ChangingNodes:
         )
 
     def _turn(self) -> None:
-        api = self.plane.api
-        rows = [
-            row
-            for row in api.get("/api/v1/nodes")["items"]
-            if row["metadata"]["name"] in self.cards
-        ]
-        pods = [pod for pod in api.get(PODS)["items"] if not self._has_ended(pod)]
-        for row in rows:
-            node, labels = row["metadata"]["name"], row["metadata"]["labels"]
-            has = {key for key, value in ON.items() if labels.get(key) == value}
-            self._plug(row, runs=PLUGIN in has)
-            own = [pod for pod in pods if pod["spec"].get("nodeName") == node and _is_plain(pod)]
-            self._admit(node, own, runs=PLUGIN in has)
-            (self._describe if self.alone else self._report)(node, own, runs=AGENT in has)
-            if CLAIMS_DRIVER in has and node not in self._drivers:
-                self.start_driver(node)
-            elif CLAIMS_DRIVER not in has and node in self._drivers:
-                self.stop_driver(node)
+        rows = self.plane.api.get(NODES)["items"]
+        pods = self.plane.api.get(PODS)["items"]
+        at_once(self._end, [pod for pod in pods if _is_ending(pod)])
+        running: dict[str, list[Object]] = {}
+        for pod in filter(_is_plain, pods):
+            if not _is_ending(pod) and pod["status"].get("phase") not in FINISHED:
+                running.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
+        at_once(
+            lambda row: self._follow(row, running.get(row["metadata"]["name"], [])),
+            [row for row in rows if row["metadata"]["name"] in self.cards],
+        )
 
-    def _has_ended(self, pod: Object) -> bool:
-        """Whether a pod has no containers; those of a deleted one end now, and it goes."""
-        about = pod["metadata"]
-        if "deletionTimestamp" in about and KUBELET in about.get("finalizers", ()):
-            path = f"{PODS}/{about['name']}"
+    def _follow(self, row: Object, pods: Sequence[Object]) -> None:
+        """Let the components of a node follow its labels, and the kubelet start its plain pods."""
+        node, has = row["metadata"]["name"], _components(row)
+        self._plug(row, runs=PLUGIN in has)
+        self._admit(node, pods, runs=PLUGIN in has)
+        (self._describe if self.alone else self._report)(node, pods, runs=AGENT in has)
+        if CLAIMS_DRIVER in has and node not in self._drivers:
+            self.start_driver(node)
+        elif CLAIMS_DRIVER not in has and node in self._drivers:
+            self.stop_driver(node)
+        state = frozenset[str]() if row["spec"].get("unschedulable") else frozenset(has)
+        if self._open.get(node) != state:
+            self._open[node] = state
+            self.states.append((monotonic(), node, state))
+
+    def _end(self, pod: Object) -> None:
+        """End the containers of a pod that was deleted, if it has any; the pod goes."""
+        path = f"{PODS}/{pod['metadata']['name']}"
+        if "nodeName" in pod["spec"]:
             self.plane.api.merge(f"{path}/status", {"status": {"phase": "Succeeded"}})
-            self.plane.api.merge(path, {"metadata": {"finalizers": None}})
-            return True
-        return pod["status"].get("phase") in FINISHED
+        self.plane.api.merge(path, {"metadata": {"finalizers": None}})
 
     def _plug(self, row: Object, *, runs: bool) -> None:
         stated = row["status"]["allocatable"].get(GPU)
         if stated != (wanted := str(CARDS) if runs else "0") and (runs or stated):
             status = {name: {GPU: wanted} for name in ("capacity", "allocatable")}
-            self.plane.api.merge(
-                f"/api/v1/nodes/{row['metadata']['name']}/status", {"status": status}
-            )
+            self.plane.api.merge(f"{NODES}/{row['metadata']['name']}/status", {"status": status})
 
     def _admit(self, node: str, pods: Sequence[Object], *, runs: bool) -> None:
         """Assign any device that no pod of the plugin has; a pod without one cannot start."""
@@ -230,8 +244,7 @@ class ChangingNodes:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             if uid in self.assigned or shares_of_pod(pod, self.cards[node]):
                 continue  # the agent injects the card of a record, whatever the plugin gave
-            there = {each["metadata"]["uid"] for each in pods}
-            used = {card for each, card in self.assigned.items() if each in there}
+            used = {self.assigned.get(each["metadata"]["uid"]) for each in pods}
             free = [card for card in self.cards[node] if card not in used]
             if runs and free:
                 card = self._random.choice(free)
@@ -285,7 +298,7 @@ class ChangingNodes:
             return
         cards = [Gpu(uuid, MEMORY) for uuid in self.cards[node]]
         row = known_to_peers(node, volcano(cards), koordinator(cards))
-        about, api, path = row.node["metadata"], self.plane.api, f"/api/v1/nodes/{node}"
+        about, api, path = row.node["metadata"], self.plane.api, f"{NODES}/{node}"
         amounts = {key: text for key, text in row.node["status"]["capacity"].items() if "/" in key}
         texts: Object = {key: about[key] for key in ("annotations", "labels")}
         if runs:
@@ -304,6 +317,17 @@ class ChangingNodes:
 def gpus_of(cards: dict[str, tuple[str, ...]]) -> list[Gpu]:
     """All cards."""
     return [Gpu(uuid, MEMORY) for uuids in cards.values() for uuid in uuids]
+
+
+def _components(row: Object) -> set[str]:
+    """Labels by which components run on a node."""
+    return {key for key, value in ON.items() if row["metadata"]["labels"].get(key) == value}
+
+
+def _is_ending(pod: Object) -> bool:
+    """Whether a pod was deleted, and its kubelet has not ended it."""
+    about = pod["metadata"]
+    return "deletionTimestamp" in about and KUBELET in about.get("finalizers", ())
 
 
 def _is_plain(pod: Object) -> bool:

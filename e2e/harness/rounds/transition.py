@@ -7,23 +7,24 @@ Koordinator's pods get cards by the plugins of their schedulers, and MetaX's get
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import ceil
 from random import Random
 
 from e2e.harness.cluster.api import Api, ApiError, Object
-from e2e.harness.cluster.bulk import create_all, delete_all
+from e2e.harness.cluster.bulk import at_once, create_all, delete_all
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.node_ledgers import ledger
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn, wait_for_nodes
 from e2e.harness.doubles.balancer import balanced
 from e2e.harness.names import CORE, LEDGERS, RATIO
 from e2e.harness.oracles.blocked_cards import BlockedCards
-from e2e.harness.oracles.shared_cards import SharedCards
+from e2e.harness.oracles.idle_cards import IdleCards, Need
+from e2e.harness.oracles.shared_cards import FULL, SharedCards
 from e2e.harness.processes.repeating import repeating
 from e2e.harness.processes.waiting import within
 from e2e.harness.rounds import pace
@@ -34,6 +35,8 @@ from e2e.harness.rounds.changing_nodes import (
     DRIVER,
     GPU,
     KUBELET,
+    MEMORY,
+    NODES,
     PLUGIN,
     ChangingNodes,
     gpus_of,
@@ -85,7 +88,6 @@ ALONE = (
 )
 """Kinds and schedulers that get cards without Dragoman."""
 
-NODES = "/api/v1/nodes"
 LEASTWAYS = 60
 """Seconds in which pods that still wait at the end are bound."""
 
@@ -166,7 +168,7 @@ class Arrivals:
         shared: knows which run.
         most: how many may run.
         total: how many come; 0 for no limit.
-        came: those that came.
+        came: kind and scheduler of those that came, by name.
     """
 
     api: Api
@@ -175,7 +177,7 @@ class Arrivals:
     most: int
     seed: int = 3
     total: int = 0
-    came: list[str] = field(default_factory=list[str])
+    came: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     _gone: set[str] = field(default_factory=set[str])
 
     @contextmanager
@@ -185,20 +187,18 @@ class Arrivals:
 
         def go() -> None:
             running = sorted(self.shared.running.keys() & {*self.came} - self._gone)
-            for name in dice.sample(running, max(0, len(running) - self.most)):
-                self._gone.add(name)
-                remove(self.api, name)
+            leave = dice.sample(running, max(0, len(running) - self.most))
+            self._gone.update(leave)
+            at_once(partial(remove, self.api), leave)
 
         def come() -> None:
-            due = before + (time.monotonic() - began) / pause
-            while len(self.came) < (min(due, self.total) if self.total else due):
-                self._come()
+            due = before + ceil((time.monotonic() - began) / pause)
+            at_once(self._come, range(len(self.came), min(due, self.total or due)))
 
         with repeating(come, pause / 2), repeating(go, pause):
             yield
 
-    def _come(self) -> None:
-        number = len(self.came)
+    def _come(self, number: int) -> None:
         kind, scheduler = Random(f"{self.seed} {number}").choice(self.asks)  # noqa: S311
         name = f"{kind}-{number}"
 
@@ -212,7 +212,7 @@ class Arrivals:
             return True
 
         within(60, is_added)
-        self.came.append(name)
+        self.came[name] = kind, scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +245,7 @@ class Outcome:
         came: pods by kind.
         bound: those that were bound, by kind.
         waited: seconds until each was bound, by its name.
+        idle: for how many of the seconds in which each waited one card was free that it could have.
         waiting: those that were not, of the kinds that can be.
         over: pods and claims that got a card on which there was no room, and what it had.
         problems: those, and what else the oracle could not explain.
@@ -259,6 +260,7 @@ class Outcome:
     came: Counter[str]
     bound: Counter[str]
     waited: dict[str, float]
+    idle: dict[str, float]
     waiting: list[str]
     over: list[tuple[str, str]]
     problems: list[str]
@@ -391,30 +393,35 @@ class Walk:
 
     def _end_dialect(self, nodes: Sequence[str]) -> None:
         self._label(nodes, {AGENT: None})
-        for node in nodes if self.served else ():
-            self.api.merge(f"{LEDGERS}/{node}/status", {"status": None})
+        if self.served:
+            self._merge([f"{LEDGERS}/{node}/status" for node in nodes], {"status": None})
 
     def _cordon(self, nodes: Sequence[str], *, closed: bool = True) -> None:
-        for node in nodes:
-            self.api.merge(f"{NODES}/{node}", {"spec": {"unschedulable": closed or None}})
+        body: Object = {"spec": {"unschedulable": closed or None}}
+        self._merge([f"{NODES}/{node}" for node in nodes], body)
 
     def _label(self, nodes: Sequence[str], values: Mapping[str, str | None]) -> None:
-        for node in nodes:
-            self.api.merge(f"{NODES}/{node}", {"metadata": {"labels": values}})
+        self._merge([f"{NODES}/{node}" for node in nodes], {"metadata": {"labels": values}})
         self.nodes.settle(*nodes)
 
+    def _merge(self, paths: Sequence[str], body: Object) -> None:
+        at_once(lambda path: self.api.merge(path, body), paths)
+
     def _known(self, nodes: Sequence[str]) -> None:
-        for node in nodes if self.served else ():
-            within(60, lambda: ledger(self.nodes.plane, node).get("cards"))  # noqa: B023
+        def are_known() -> bool:
+            rows = self.api.get(LEDGERS)["items"]
+            return {*nodes} <= {row["metadata"]["name"] for row in rows if row["spec"].get("cards")}
+
+        if self.served:
+            within(60, are_known)
 
     def _drain(self, nodes: Sequence[str]) -> None:
         def are_empty() -> bool:
             """A pod whose Binding was on its way when the nodes were closed comes later."""
-            rows = self.api.get(PODS)["items"]
-            there = [each["metadata"] for each in rows if each["spec"].get("nodeName") in nodes]
-            for about in there:
-                if "deletionTimestamp" not in about:
-                    remove(self.api, about["name"])
+            rows = self.api.get(f"{PODS}?fieldSelector=spec.nodeName!=")["items"]
+            there = [each["metadata"] for each in rows if each["spec"]["nodeName"] in nodes]
+            stay = [each["name"] for each in there if "deletionTimestamp" not in each]
+            at_once(partial(remove, self.api), stay)
             return not there
 
         within(300, are_empty)  # 20 nodes in a large run
@@ -477,6 +484,7 @@ def run(plane: ControlPlane, size: Size, *, served: bool) -> Outcome:
         waited={
             name: bound[name] - shared.created[name] for name in arrivals.came if name in bound
         },
+        idle=_idle(arrivals, shared, nodes, can),
         waiting=left,
         over=shared.over_admitted(),
         problems=shared.problems(),
@@ -487,6 +495,32 @@ def run(plane: ControlPlane, size: Size, *, served: bool) -> Outcome:
         steps=walk.steps,
         seconds=time.monotonic() - began,
     )
+
+
+def _idle(
+    arrivals: Arrivals, shared: SharedCards, nodes: ChangingNodes, can: set[tuple[str, str]]
+) -> dict[str, float]:
+    """How long a card was free while a pod waited, by its name, if its kind can have cards."""
+    cards = {each: IdleCards.of(shared, nodes.states, _need(*each, nodes.shared)) for each in can}
+    return {
+        name: cards[ask].longest(shared.created[name], shared.bound.get(name, time.monotonic()))
+        for name, ask in arrivals.came.items()
+        if ask in can
+    }
+
+
+def _need(kind: str, scheduler: str, sharing: Collection[str]) -> Need:
+    """What a pod needs; kube-scheduler alone makes claims of plain pods."""
+
+    def suits(node: str, has: frozenset[str]) -> bool:
+        claims = CLAIMS_DRIVER in has and (kind != "part" or node in sharing)
+        if kind == "plain":
+            return PLUGIN in has or (claims and scheduler == KUBE)
+        return claims if kind in CLAIMED else AGENT in has
+
+    is_whole = kind in {"plain", "whole"}
+    compute = FULL if is_whole else 0 if kind == "part" else FULL // 4
+    return Need(MEMORY if is_whole else PART, compute, suits)
 
 
 def _started(
