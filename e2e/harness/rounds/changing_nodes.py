@@ -7,7 +7,7 @@ last phase of a pod before it is gone.
 """
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -32,7 +32,14 @@ from e2e.harness.processes.repeating import repeating
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.native import known_to_peers
 from e2e.harness.workloads.claims import RESOURCES
-from e2e.harness.workloads.inventory import Gpu, koordinator, volcano
+from e2e.harness.workloads.inventory import (
+    DialectRecords,
+    Gpu,
+    described,
+    hami,
+    koordinator,
+    volcano,
+)
 from e2e.testbed import cache
 
 NODES = "/api/v1/nodes"
@@ -51,6 +58,13 @@ MEMORY = 80 << 10
 PAUSE = 0.2
 START = 1
 """Seconds until an agent reports: its pod has to start, and Bindings on their way arrive."""
+
+DESCRIBE: Mapping[str, Callable[[Sequence[Gpu]], DialectRecords]] = {
+    "volcano": volcano,
+    "koordinator": koordinator,
+    "hami": hami,
+}
+"""What the component of each dialect says of cards."""
 
 KUBELET = "test.dragoman.dev/kubelet"
 """Finalizer: kwok deletes a pod without a last phase."""
@@ -71,6 +85,8 @@ class ChangingNodes:
         dialects: in which agents advertise the cards.
         alone: there is no Dragoman; where an agent would be, Volcano's device plugin and koordlet
             are, which describe the same cards.
+        peers: dialects whose components are where an agent would be, by node; there is no plugin
+            of NVIDIA. They leave what they wrote, as the real ones do.
     """
 
     plane: ControlPlane
@@ -82,6 +98,7 @@ class ChangingNodes:
     states: list[NodeState] = field(default_factory=list[NodeState])
     dialects: frozenset[str] = frozenset({"volcano"})
     alone: bool = False
+    peers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     _published: dict[bool, Object] = field(default_factory=dict[bool, Object])
     _played: set[str] = field(default_factory=set[str])
     _drivers: dict[str, Process | None] = field(default_factory=dict[str, Process | None])
@@ -192,7 +209,7 @@ class ChangingNodes:
         node, wanted = row["metadata"]["name"], _components(row)
         stated = int(row["status"]["allocatable"].get(GPU, "0"))
         return (
-            bool(stated) == (PLUGIN in wanted)
+            (node in self.peers or bool(stated) == (PLUGIN in wanted))
             and (node in self._drivers) == (CLAIMS_DRIVER in wanted)
             and (node in self._stated) == (AGENT in wanted)
         )
@@ -213,9 +230,11 @@ class ChangingNodes:
     def _follow(self, row: Object, pods: Sequence[Object]) -> None:
         """Let the components of a node follow its labels, and the kubelet start its plain pods."""
         node, has = row["metadata"]["name"], _components(row)
-        self._plug(row, runs=PLUGIN in has)
+        if node not in self.peers:
+            self._plug(row, runs=PLUGIN in has)
         self._admit(node, pods, runs=PLUGIN in has)
-        (self._describe if self.alone else self._report)(node, pods, runs=AGENT in has)
+        has_peers = self.alone or node in self.peers
+        (self._describe if has_peers else self._report)(node, pods, runs=AGENT in has)
         if CLAIMS_DRIVER in has and node not in self._drivers:
             self.start_driver(node)
         elif CLAIMS_DRIVER not in has and node in self._drivers:
@@ -297,20 +316,24 @@ class ChangingNodes:
         if runs == (node in self._stated):
             return
         cards = [Gpu(uuid, MEMORY) for uuid in self.cards[node]]
-        row = known_to_peers(node, volcano(cards), koordinator(cards))
+        words = self.peers.get(node, ("volcano", "koordinator"))
+        make = known_to_peers if "volcano" in words else described
+        row = make(node, *(DESCRIBE[each](cards) for each in words))
         about, api, path = row.node["metadata"], self.plane.api, f"{NODES}/{node}"
         amounts = {key: text for key, text in row.node["status"]["capacity"].items() if "/" in key}
         texts: Object = {key: about[key] for key in ("annotations", "labels")}
         if runs:
-            api.create(DEVICES, row.device or {})
+            if row.device:
+                api.create(DEVICES, row.device)
             api.merge(path, {"metadata": texts})
             self._stated[node] = b""
         else:
             amounts = dict.fromkeys(amounts, "0")
+            del self._stated[node]
+        if self.alone and not runs:
             gone = {key: None for key in about["annotations"] if key.startswith("volcano.sh/")}
             api.merge(path, {"metadata": {"annotations": gone}})
             api.delete(f"{DEVICES}/{node}")
-            del self._stated[node]
         api.merge(f"{path}/status", {"status": {"capacity": amounts, "allocatable": amounts}})
 
 

@@ -67,6 +67,7 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
         "metax-tech.com/vcore": "25",
         "metax-tech.com/vmemory": str(PART >> 10),
     },
+    "hami": {GPU: "1", "nvidia.com/gpumem": str(PART), "nvidia.com/gpucores": "25"},
 }
 DIALECTS = ("volcano", "koordinator", "metax")
 THREE = ("plain", "volcano", "koordinator")
@@ -540,7 +541,7 @@ def _started(
         return None
     values = {**plane.values, "webhooks": {"bindings": {"failurePolicy": "Fail"}}}
     pair = stack.enter_context(replicas(replace(plane, values=values)))
-    within(60, lambda: _is_asked(plane.api))
+    within(60, lambda: is_asked(plane.api))
     for scheduler, name in (
         ("kube-scheduler", KUBE),
         ("koord-scheduler", KOORD),
@@ -551,7 +552,7 @@ def _started(
     return pair
 
 
-def _is_asked(api: Api) -> bool:
+def is_asked(api: Api) -> bool:
     """Whether the API server asks the service: it learns of webhooks late."""
     share = pod("asked", KUBE, dict(LIMITS["volcano"]))
     found = api.create(f"{PODS}?dryRun=All", share)
