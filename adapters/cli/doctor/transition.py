@@ -147,10 +147,8 @@ def transition(
 def _node(name: str, state: NodeState, dialects: Sequence[Dialect]) -> NodeTransition | None:
     advertisers = tuple(_advertisers(state, dialects))
     blockers = tuple(_blockers(name, state, dialects, advertisers))
-    is_known = state.stored is not None or f"{GPU}.present" in labels(state.kube)
-    return (
-        NodeTransition(name, advertisers, blockers) if advertisers or blockers or is_known else None
-    )
+    has_cards = advertisers or blockers or state.stored or f"{GPU}.present" in labels(state.kube)
+    return NodeTransition(name, advertisers, blockers) if has_cards else None
 
 
 def _advertisers(state: NodeState, dialects: Sequence[Dialect]) -> Iterator[Advertiser]:
@@ -190,8 +188,7 @@ def _blockers(
     if plugins and CLAIMS in kinds and not any(_SLICES in each.text for each in twice):
         text = f"{', '.join(plugins)} and ResourceSlices advertise the same cards"
         yield Blocker(f"{text}: the kubelet chooses one that a claim may have")
-    reported = state.agent.cards if state.agent else ()
-    if GPU in plugins and any(KOORDINATOR in card.dialects for card in reported):
+    if GPU in plugins and state.agent and any(KOORDINATOR in c.dialects for c in state.agent.cards):
         yield Blocker(f"the service writes a card on pods of {GPU}, and the kubelet gives another")
     for each in advertisers:
         if not each.devices:
@@ -206,8 +203,7 @@ def _blockers(
         allocation = held.get(pod.metadata.uid)
         if allocation is None or allocation.dialect == KUBELET:
             with suppress(DialectError):
-                amounts = plugin_amounts(pod)
-                if amounts or allocation:
+                if (amounts := plugin_amounts(pod)) or allocation:
                     by = ", ".join(amounts) or "an unknown way"
                     holders.setdefault(by, []).append(full_name(pod))
     for by, pods in holders.items():
@@ -263,8 +259,7 @@ def as_table(report: Transition) -> str:
             for same in zip(*(each.blockers for each in nodes), strict=True)
         )
         rows.append(Row(names, (names, state, advertised, "; ".join(lines)), {}, lines))
-    head = columns("NODE", "STATE", "ADVERTISED BY", "IN THE WAY")
-    text = table(head, rows) if rows else ""
+    text = table(columns("NODE", "STATE", "ADVERTISED BY", "IN THE WAY"), rows) if rows else ""
     everywhere = "".join(f"all nodes: {each.line()}\n" for each in report.everywhere)
     others = f"nodes without cards: {report.others}\n" if report.others else ""
     return "\n".join(filter(None, (text, everywhere + others)))
