@@ -1,6 +1,8 @@
 """The run of ``bench/transition.py``, small: no card is given twice, whatever comes and goes.
 
-The control, in which Dragoman is away, shows that the oracle finds cards that are given twice.
+Where the service wrote a card on a plain pod and NVIDIA's plugin gives another, the agent is taken
+to inject the former. The control, in which Dragoman is away, shows that the oracle finds cards that
+are given twice.
 """
 
 from collections.abc import Iterator
