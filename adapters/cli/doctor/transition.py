@@ -137,11 +137,10 @@ def transition(
         config_maps: of the input, among which the service's and vc-scheduler's may be.
         seen: the live cluster; None for files.
     """
-    read = [_node(name, state, fleet.dialects) for name, state in fleet.nodes.items()]
-    nodes = tuple(each for each in read if each is not None)
+    nodes = tuple(filter(None, (_node(*each, fleet.dialects) for each in fleet.nodes.items())))
     found = [*config_maps, *(seen.config_maps.values() if seen else ())]
     everywhere = tuple(dict.fromkeys(_everywhere(fleet, found, seen)))
-    return Transition(nodes, len(read) - len(nodes), everywhere)
+    return Transition(nodes, len(fleet.nodes) - len(nodes), everywhere)
 
 
 def _node(name: str, state: NodeState, dialects: Sequence[Dialect]) -> NodeTransition | None:
