@@ -188,16 +188,19 @@ def requested_of(pod: Pod, found: PodRequest | None, known: ClaimCache) -> Reque
     return requested_by_class(pod, dialect_amounts(pod, found.request), known)
 
 
-def with_pods_of_claims(ledger: NodeLedger, facts: ClusterFacts) -> NodeLedger:
+def with_pods_of_claims(ledger: NodeLedger, facts: ClusterFacts, waiting: Pod) -> NodeLedger:
     """Return the ledger with the claims that one of its pods has, and no other, as that pod's.
 
-    Its end frees them together: Kubernetes deletes or deallocates them.
+    Its end frees them together: Kubernetes deletes or deallocates them. What the waiting pod names
+    is not freed for it.
     """
     claims = facts.claims
+    named = [*claims.wanted(waiting)]
     for pod in facts.pods_on(ledger.node.name):
         ref = pod_ref(pod)
-        own = (each.uid for each in claims.of_pod(ref.uid) if claims.consumers(each.uid) == {ref})
-        known = (ledger.allocations[uid] for uid in own if uid in ledger.allocations)
+        own = (each for each in claims.of_pod(ref.uid) if each not in named)
+        alone = (each.uid for each in own if claims.consumers(each.uid) == {ref})
+        known = (ledger.allocations[uid] for uid in alone if uid in ledger.allocations)
         held = [each for each in known if each.dialect == DRA and each.release_by is None]
         if held and ref.uid not in ledger.allocations:
             ledger = ledger.release(*(each.uid for each in held))
@@ -230,9 +233,7 @@ def held_if_free(
         return no
     search = _Search(known, published)
     found = search.chosen(ledger, asked.requests)
-    if found is None or not search.is_sure:
-        return no
-    if facts.over_quota(pod_ref(pod), _added(ledger, found)):
+    if found is None or not search.is_sure or facts.over_quota(pod_ref(pod), _added(ledger, found)):
         return no
     # The scheduler may choose a device that a share has, and sees none of these. The arbiter then
     # writes another one into the claim where all are as good.

@@ -65,9 +65,8 @@ def may_evict(answer: PodAnswer) -> bool:
     A gang gets nothing by them, and for a pod with scheduling gates none is to end.
     """
     spec = answer.pod.spec
-    if answer.waits_for_gang or spec.scheduling_gates or spec.preemption_policy == "Never":
-        return False
-    return answer.fits_nowhere
+    is_barred = bool(spec.scheduling_gates) or spec.preemption_policy == "Never"
+    return answer.fits_nowhere and not (answer.waits_for_gang or is_barred)
 
 
 def evictions(
@@ -98,7 +97,7 @@ def evictions(
     ledgers: list[NodeLedger] = []
     for ledger in filter(None, map(inventory.get, answer.claims.reasons.names)):
         if not isinstance(fits(ledger.release(*ledger.allocations)), Reason):
-            ledgers.append(with_pods_of_claims(ledger, facts))
+            ledgers.append(with_pods_of_claims(ledger, facts, pod))
         yield None
     yield from evictions_on(by_claims, ledgers, fits, any_priority=any_priority)
 
@@ -122,10 +121,8 @@ def evictions_on(
         preemption = bool(pods) and not isinstance(pods, Reason)
         if any_priority and not preemption:
             pods = victims(replace(request, priority=HIGHEST), ledger, fits=fits)
-        if isinstance(pods, Reason) or not pods:
-            yield None
-        else:
-            yield NodeEviction(ledger.node.name, pods, preemption)
+        name = ledger.node.name
+        yield None if isinstance(pods, Reason) or not pods else NodeEviction(name, pods, preemption)
 
 
 def _evictable(request: Request, ledger: NodeLedger) -> list[str]:

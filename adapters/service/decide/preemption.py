@@ -36,7 +36,6 @@ LATE = 60 * SECOND
 """Nanoseconds after its grace period for which a pod that is being deleted may still go by itself:
 one on a node that is away never does."""
 
-
 _ALL_REJECTED = re.compile(
     r"0/(\d+) nodes are available: (?:.*, )?(\d+) cannot allocate all claims"
 )
@@ -179,7 +178,7 @@ async def node_victims(
     request, held = pod_request.request, held_then(service, pod_request)
     is_pod = isinstance(pod_request, PodRequest)
     if not is_pod:
-        ledger = with_pods_of_claims(ledger, service.facts)
+        ledger = with_pods_of_claims(ledger, service.facts, pod_request.pod)
     ledger = ledger.release(*await _leaving(service, ledger))
     if not isinstance(held(ledger), Reason):
         return NodeVictims(node, (), (), ())
@@ -188,9 +187,8 @@ async def node_victims(
     going_on = {uid: pod for uid, pod in found.pods.items() if not pod.metadata.deletion_timestamp}
     candidates = _Candidates(going_on, found.groups)
     protected = candidates.protected(budgets)
-    uids, groups = candidates.pods.keys(), candidates.together(ledger)
-    fits = None if is_pod else held
-    fewest = victims(request, ledger, uids, protected, groups, fits)
+    groups, fits = candidates.together(ledger), None if is_pod else held
+    fewest = victims(request, ledger, candidates.pods, protected, groups, fits)
     if isinstance(fewest, Reason):
         return None
     pods = candidates.with_groups(fewest)
@@ -334,8 +332,7 @@ async def _evicted(
         protected = candidates.protected(budgets)
     else:  # only the scheduler's count is known
         protected = frozenset(proposed if violated >= len(proposed) else ())
-    groups = candidates.together(ledger)
-    fewest = victims(pod_request.request, ledger, here.keys(), protected, groups)
+    fewest = victims(pod_request.request, ledger, here, protected, candidates.together(ledger))
     if isinstance(fewest, Reason):
         return (), 0
     if not fewest:  # the pod does not lack cards

@@ -248,12 +248,9 @@ class Preemptor:
         """Take the pods that wait for devices of ResourceClaims, by what their schedulers say."""
         service, now = self._service, self._service.ports.clock.now()
         rests = {uid for uid, memory in self._memory.items() if now < memory.not_before}
-        said = ((pod, rejection_of(pod)) for pod in self._unbound())
-        waiting = (
-            pod
-            for pod, each in said
-            if each and "claim" in each.message and pod.metadata.uid not in rests
-        )
+        due = (pod for pod in self._unbound() if pod.metadata.uid not in rests)
+        said = ((pod, rejection_of(pod)) for pod in due)
+        waiting = (pod for pod, each in said if each and "claim" in each.message)
         for pod in nlargest(READ, waiting, key=lambda pod: pod.spec.priority or 0):
             with suppress(DialectError):
                 wanted = wanted_by(service, pod)
@@ -495,11 +492,12 @@ class Preemptor:
         """Hold the cards of an attempt if they are free; whether nothing is left to do."""
         service, node = self._service, attempt.victims.node
         ports, request = service.ports, attempt.pod.request
-        with suppress(LedgerContended, OSError):
+        with suppress(LedgerContended, LedgerError, OSError):
             pod = await ports.pods.get(pod_ref(attempt.pod.pod))
             if pod is None or pod.metadata.uid != request.uid or pod.metadata.deletion_timestamp:
                 return True
-            if pod.spec.node_name or await self._hold(attempt):
+            is_claimed = not pod.spec.resource_claims and service.facts.claims.of_pod(request.uid)
+            if pod.spec.node_name or is_claimed or await self._hold(attempt):
                 return True
         if ports.clock.now() < attempt.until:
             return False
@@ -550,10 +548,7 @@ class Preemptor:
         if not all(isinstance(each, Committed | ClaimOption) for each in committed):
             return False
         if held and not commits:  # its claim is made when it is bound
-            try:
-                service.ledgers.reserve(held[0], attempt.until)
-            except LedgerError:
-                return False
+            service.ledgers.reserve(held[0], attempt.until)
         why = f"the cards of {node} are held until it is bound"
         self._record(attempt.pod, Outcome.HELD, node, "", why)
         return bool(commits)

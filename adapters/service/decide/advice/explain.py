@@ -154,8 +154,7 @@ async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Exp
             part = names[start : start + NODES]
             found += facts.evaluate(answer.request).resolvable(part)
     fixes = await yielding(remedies(judge, answer))
-    evicted = (each for each in fixes.evictions if each.preemption)
-    best = min(evicted, key=cost, default=None)
+    best = min((each for each in fixes.evictions if each.preemption), key=cost, default=None)
     return Explanation(answer, tuple(sorted(found)), best, evicts, fixes)
 
 

@@ -207,6 +207,21 @@ def test_a_claim_that_another_pod_uses_too_is_not_freed() -> None:
         assert here.rig.evictor.dry == []
 
 
+def test_a_claim_that_the_pod_uses_itself_is_not_freed_for_it() -> None:
+    """It needs the card of that claim too."""
+
+    @on(a_node("n1", cards=2))
+    async def _(here: ClaimRig) -> None:
+        await here.run_claim("high", "gpu-0", priority=20)
+        await here.run_claim("low", "gpu-1")
+        here.claims.put_claim(a_claim("c"))
+        here.cluster.put(read_pod(waiting("urgent", "claim-low", "c")))
+
+        await here.rounds()
+
+        assert here.rig.evictor.dry == []
+
+
 def by_class(name: str, **spec: object) -> Json:
     """A pod whose resource the class names, that no node advertises."""
     plain = a_pod(name, limits={"nvidia.com/gpu": 1}, priority=10)
@@ -240,6 +255,61 @@ def test_a_pod_goes_for_one_whose_claim_is_made_when_it_is_bound() -> None:
         assert [each for each in here.rig.outcomes if each[1] == "held"] == [
             ("preempt", "held", "urgent")
         ]
+
+
+async def reserve(here: ClaimRig) -> None:
+    """``gpu-1`` for a pod whose claim is made when it is bound."""
+    await here.run_claim("high", "gpu-0", priority=20)
+    await here.run_claim("low", "gpu-1")
+    here.cluster.put(read_pod(by_class("urgent")))
+    await here.rounds()
+    await here.end("low")
+    await here.rounds(1)
+    assert here.rig.holders() == ["claim-high", "urgent"]
+
+
+@pytest.mark.parametrize("device", ["gpu-0", "gpu-1"])
+def test_no_more_is_reserved_once_the_claim_has_a_card(device: str) -> None:
+    """The scheduler may choose another card than the reserved one, and bind the pod much later."""
+
+    @on(a_node("n1", cards=2), resource="nvidia.com/gpu")
+    async def _(here: ClaimRig) -> None:
+        await reserve(here)
+        await here.end("high")
+
+        own = await here.allocate(a_claim("urgent-gpu", a_result(device), pod="urgent"))
+        assert isinstance(own, ClaimOption)
+        await here.rounds()
+
+        assert here.rig.holders() == ["urgent-gpu"]
+
+
+@pytest.mark.parametrize("what", ["deleted", "bound elsewhere", "late"])
+def test_a_reservation_ends_where_no_claim_takes_it(what: str) -> None:
+    @on(a_node("n1", cards=2), resource="nvidia.com/gpu")
+    async def _(here: ClaimRig) -> None:
+        await reserve(here)
+
+        if what == "deleted":
+            here.rig.end("urgent")
+        elif what == "late":
+            here.rig.sleep(100)
+        else:
+            here.cluster.put(read_pod(by_class("urgent", nodeName="n2")))
+        await here.rounds()
+
+        assert here.rig.holders() == ["claim-high"]
+        assert here.rig.evictor.evicted == ["low"]
+
+
+def test_a_claim_gets_no_card_of_another_claim_whose_uid_it_names_as_its_pod() -> None:
+    @on(a_node("n1", cards=2), resource="nvidia.com/gpu")
+    async def _(here: ClaimRig) -> None:
+        await here.run_claim("high", "gpu-0")
+
+        claim = a_claim("other", a_result("gpu-0"), pod="claim-high")
+
+        assert isinstance(await here.allocate(claim), ClaimRefusal)
 
 
 @pytest.mark.parametrize(
