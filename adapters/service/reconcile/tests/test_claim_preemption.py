@@ -180,6 +180,24 @@ def test_a_pod_whose_claim_has_the_card_goes_if_its_priority_is_lower() -> None:
         assert here.rig.holders() == ["claim-high", "c"]
 
 
+def test_a_pod_of_a_claim_that_a_budget_protects_stays() -> None:
+    selector = {"matchLabels": {"app": "api"}}
+    budget = {"metadata": {"namespace": "default"}, "spec": {"selector": selector}}
+
+    @on(a_node("n1", cards=2), budgets=[msgspec.convert(budget, Budget)])
+    async def _(here: ClaimRig) -> None:
+        for number in range(2):
+            await here.run_claim(f"low-{number}", f"gpu-{number}")
+            pod = here.rig.pod(f"low-{number}")
+            metadata = msgspec.structs.replace(pod.metadata, labels={"app": "api"})
+            here.cluster.put(msgspec.structs.replace(pod, metadata=metadata))
+        here.put(waiting("urgent", "c"))
+
+        await here.rounds()
+
+        assert here.rig.outcomes == []  # the API server is not even asked
+
+
 def test_the_claims_of_one_pod_become_free_together() -> None:
     @on(a_node("n1", cards=2))
     async def _(here: ClaimRig) -> None:
