@@ -15,12 +15,14 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.tests.builders import a_card_device, a_result
 from adapters.service.decide.commit.attempt import ClaimOption, ClaimRefusal
 from adapters.service.decide.commit.claim_review import holdings
+from adapters.service.endpoints.kube_extender import KubeExtender
+from adapters.service.endpoints.tests import kube_bodies
 from adapters.service.reconcile.preemptor import DELAY, MARK, READ, Preemptor
 from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
-from adapters.service.tests.builders import Json, a_node, a_pod, body, read_pod
+from adapters.service.tests.builders import Json, a_node, a_pod, body, decoded, read_pod
 from adapters.service.tests.claims import slice_of
 from adapters.wire.dra import DeviceClass, ListedClaim
-from adapters.wire.kube import KubeNode, Metadata, NodeSpec
+from adapters.wire.kube import KubeNode, Metadata, NodeSpec, NodeStatus
 from adapters.wire.kube_policy import Budget
 from core.durations import SECOND
 from core.requests.request import PodRef
@@ -273,6 +275,29 @@ def test_a_pod_goes_for_one_whose_claim_is_made_when_it_is_bound() -> None:
         assert [each for each in here.rig.outcomes if each[1] == "held"] == [
             ("preempt", "held", "urgent")
         ]
+
+
+@pytest.mark.parametrize(("stated", "fits"), [("0", ["n1"]), ("2", [])])
+def test_a_resource_that_a_class_names_fits_beside_a_claim_where_no_plugin_states_it(
+    stated: str, fits: list[str]
+) -> None:
+    """The scheduler makes a claim of it there; elsewhere the kubelet would choose the card."""
+
+    @on(a_node("n1", cards=2), resource="nvidia.com/gpu")
+    async def _(here: ClaimRig) -> None:
+        await here.run_claim("low", "gpu-0")
+        plain = by_class("plain")
+        status = NodeStatus(
+            capacity={"nvidia.com/gpu": "2"}, allocatable={"nvidia.com/gpu": stated}
+        )
+        here.cluster.kube_nodes = {"n1": KubeNode(Metadata(name="n1"), status=status)}
+        here.cluster.put(read_pod(plain))
+
+        answer = await decoded(
+            KubeExtender(here.rig.bench.service).filter(kube_bodies.names(plain, "n1"))
+        )
+
+        assert answer["NodeNames"] == fits
 
 
 async def reserve(here: ClaimRig) -> None:
