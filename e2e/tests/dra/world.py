@@ -83,13 +83,16 @@ class World:
         """The ledger has each holder once, with its cards; nothing over-allocates or blocks."""
         if is_described:
             within(60, lambda: self.ledger(node) == self.truth(node), lambda: self.compared(node))
-        within(60, self.is_quiet)
+        within(60, self.is_quiet, lambda: str(self.contradictions()))
 
     def is_quiet(self) -> bool:
         """Whether the service knows all allocations, and none contradicts another."""
-        metrics = self.service.metrics()
-        names = ("dragoman_allocations_unknown", "dragoman_reconciler_drift")
-        return all(f"{name} 0.0" in metrics for name in names)
+        return [row.split()[1] for row in self.contradictions()] == ["0.0", "0.0"]
+
+    def contradictions(self) -> list[str]:
+        """The metrics that count allocations that are not known, or contradict another."""
+        names = ("dragoman_allocations_unknown ", "dragoman_reconciler_drift ")
+        return [row for row in self.service.metrics().splitlines() if row.startswith(names)]
 
     def follow(self, heading: str, *nodes: str, state: str, part: int = 0) -> None:
         """Run the commands of a section of the guide on nodes, while pods come and go.
