@@ -149,7 +149,8 @@ def every_stop(world: World, first: int = 1) -> Iterator[tuple[int, str]]:
         first: the point to begin with.
 
     Raises:
-        AssertionError: the witness has found something wrong.
+        AssertionError: the witness has found something wrong, or a bind was refused before it came
+            to the point.
     """
     leader = world.leader()
     for point in count(first):
@@ -158,6 +159,8 @@ def every_stop(world: World, first: int = 1) -> Iterator[tuple[int, str]]:
         )
         said = bind_late(world, Stop(1 - leader, point, "n0"), late, [guest])
         if said.startswith("not stopped"):
+            if not said.endswith('{"Error":""}'):
+                raise AssertionError(f"{point}: {said}")
             return
         world.caught_up()
         if problems := world.witness.problems():

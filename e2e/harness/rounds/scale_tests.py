@@ -25,7 +25,7 @@ from e2e.harness.cluster.ready_cluster import (
     turn,
     wait_for_nodes,
 )
-from e2e.harness.names import CORE, RATIO
+from e2e.harness.names import CORE, DEVICES, RATIO
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.rounds import pace
@@ -47,7 +47,7 @@ from e2e.harness.schedulers.gangs import (
     start_gang_plane,
 )
 from e2e.harness.schedulers.mover import PLANS, start_mover
-from e2e.harness.schedulers.native import DESCRIBED, changing, known_to_peers
+from e2e.harness.schedulers.native import ALL_NODES, DESCRIBED, changing, known_to_peers
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
@@ -155,7 +155,7 @@ class Bed:
         service: of the cluster.
         nodes: with eight cards each; ``burst`` adds others for its time.
         way: the scheduler that runs.
-        handshake: seconds from one change of each node to the next, for vc-scheduler.
+        handshake: seconds from one change of each node, or its Device, to the next.
         bound: by pod, when it was seen to be bound.
     """
 
@@ -228,7 +228,7 @@ def bed(service: Service, nodes: int, way: Way, handshake: float = HANDSHAKE) ->
         service: of ``ground``.
         nodes: how many it has.
         way: the scheduler.
-        handshake: seconds from one change of each node to the next, for vc-scheduler.
+        handshake: seconds from one change of each node, or its Device, to the next.
     """
     plane = service.plane
     start = partial(pace.start, plane, service, way.scheduler, way.mode, way.name, GATE)
@@ -443,12 +443,20 @@ def _asked(on: Bed) -> Iterator[None]:
 
 @contextmanager
 def _shown(on: Bed, nodes: Sequence[str]) -> Iterator[None]:
-    """vc-scheduler sees nodes change again and again, as in a cluster with its device plugin."""
-    if on.way.scheduler != _VC:
+    """What a scheduler knows of cards changes again and again, where that wakes its pods.
+
+    vc-scheduler sees nodes change, as in a cluster with its device plugin. koord-scheduler's own
+    DeviceShare may count the card of a pod that ended after a waiting pod was tried again, also
+    without Dragoman; the next try is at a change of a Device, or minutes later (1.8.0, seen).
+    """
+    is_vc = on.way.scheduler == _VC
+    if not is_vc and on.way.mode != pace.NATIVE:
         yield
         return
-    pace.show_nodes(on.plane.api)
-    with changing(on.plane.api, *nodes, seconds=on.handshake):
+    if is_vc:
+        pace.show_nodes(on.plane.api)
+    kinds = (ALL_NODES,) if is_vc else (DEVICES,)
+    with changing(on.plane.api, *nodes, kinds=kinds, seconds=on.handshake):
         yield
 
 

@@ -1,6 +1,7 @@
 """Kueue's controller before kube-scheduler: it admits sums, and the service allocates cards."""
 
 import copy
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -112,6 +113,7 @@ def test_a_job_waits_without_a_pod_for_quota_and_then_gets_cards(
 
     api.create(JOBS, one_pod(job, "wide", {CARD: 2, MEMORY: 40960}))
     within(30, lambda: bool(of_kueue(service, "wide")))
+    time.sleep(1)  # of two that are created in one second, the lower uid is the first
     api.create(JOBS, one_pod(job, "pair", *[{CARD: 1, MEMORY: 20480}] * 2))
     within(30, lambda: bool(of_kueue(service, "pair")))
 
