@@ -98,11 +98,11 @@ class Election:
         when the work ends or raises, this does too. The lease is released in any case.
         """
         while True:
-            while not await self._attempt():
-                await asyncio.sleep(jitter(self._term.retry))
-            self.leading = True
-            self._led_from = self._renewed = time.monotonic()
             try:
+                while not await self._attempt():
+                    await asyncio.sleep(jitter(self._term.retry))
+                self.leading = True
+                self._led_from = self._renewed = time.monotonic()
                 if await self._lead(work):
                     return
             finally:

@@ -37,10 +37,11 @@ class Objects:
     async def __call__(self, request: Request, reply: Reply) -> None:
         self.requests += 1
         self.refused += self.down
-        status, body = (503, {}) if self.down else self._answer(request)
+        status, body = (503, {}) if self.down else self.answer(request)
         await reply.answer(status, body)
 
-    def _answer(self, request: Request) -> tuple[int, Object]:
+    def answer(self, request: Request) -> tuple[int, Object]:
+        """The status and the object with which a request is answered."""
         path = request.path.removesuffix("/status")
         there = self.at.get(path)
         body: Object = json.loads(request.body or b"{}")

@@ -167,6 +167,25 @@ def test_a_leader_whose_cancellation_gets_lost_in_a_request_releases_the_lease()
     asyncio.run(main())
 
 
+def test_a_candidate_that_ends_while_it_acquires_the_lease_releases_it() -> None:
+    async def main() -> None:
+        objects = Objects()
+
+        async def slow(request: Request, reply: Reply) -> None:
+            status, body = objects.answer(request)
+            if request.method == "POST":
+                await asyncio.sleep(3600)
+            await reply.answer(status, body)
+
+        async with serving(slow) as server, client(server) as api:
+            task = asyncio.create_task(Election(api, "n", "l", "a", TERM).run(work))
+            await until(lambda: LEASE in objects.at)
+            await stop(task)
+        assert holder(objects) == ""
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("holders", "expected"),
     [
