@@ -29,6 +29,9 @@ deleted in between, the pods do not say yet what they will hold. So the ledger t
 one allocation that may hold any part of each card, which every replica, of this version or an
 earlier one, obeys as it does one that cannot be read."""
 
+CLOSED = "(deleted ledger)"
+"""What stands for the pod of that allocation."""
+
 LOST_WHY = "the ledger was deleted, and what was committed to it may still be bound"
 
 HIGHEST = (1 << 31) - 1
@@ -39,7 +42,7 @@ def closing(node: Node) -> Allocation:
     """Return the allocation that closes all cards of a node; see ``LOST_LEDGER``."""
     return Allocation(
         uid=LOST_LEDGER,
-        pod="(deleted ledger)",
+        pod=CLOSED,
         dialect="",
         node=node.name,
         grants=(),

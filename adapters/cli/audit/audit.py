@@ -204,6 +204,8 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
             yield Finding(RULES["share-without-record"], text, node=name, pod=held.pod)
             may_have |= held.blocked if held.blocked - given else frozenset()
     for problem in problems:
+        if problem.pod == repairs.CLOSED:  # for two minutes after its ledger was deleted
+            continue
         # Of the cards that the kubelet may have chosen one is free: no pair is sure to share one.
         is_doubt = problem.text.endswith(Cause.HELD_BY_KUBELET.value)
         if not (is_doubt and problem.card in may_have):

@@ -26,7 +26,7 @@ from adapters.dialects.dra.claims import without_claimed
 from adapters.dialects.host_quota import host_limits
 from adapters.dialects.merge import read_node
 from adapters.repairs.plan import reconcile
-from adapters.repairs.repairs import NodeView, Repair, repaired
+from adapters.repairs.repairs import LOST_LEDGER, NodeView, Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
@@ -290,7 +290,7 @@ class _Reader:
         ledger = NodeLedger.of(node) if stored is None else stored
         holdings = () if agent is None else agent.holdings
         claims = self.known.holding(ledger, node)
-        bound = ChainMap({held.uid: name for held in claims}, self._bound)
+        bound = ChainMap({held.uid: name for held in claims}, {LOST_LEDGER: ""}, self._bound)
         view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)

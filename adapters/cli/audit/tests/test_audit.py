@@ -28,7 +28,10 @@ from adapters.cli.tests.command import as_plain, command
 from adapters.cli.tests.gangs import KOORDINATOR, KUBERNETES, group, member
 from adapters.cli.tests.gangs import bound as gang_bound
 from adapters.dialects.gangs import GROUPS
+from adapters.repairs.repairs import closing
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware, encode
+from adapters.wire.records.ledger import decode as decode_ledger
+from adapters.wire.records.ledger import encode as encode_ledger
 from core.hardware.card import Card
 from core.ledger.problem import ProblemKind
 
@@ -217,6 +220,14 @@ def test_an_allocation_without_a_pod_is_found() -> None:
     found = one(node(), ledger_of(node(), volcano_bound("a", 1000)))
 
     assert (found["rule"], found["pod"]) == ("allocation-without-pod", "default/a")
+
+
+def test_what_closes_a_node_after_its_ledger_was_deleted_is_not_found() -> None:
+    closed = ledger_of(node())
+    ledger = decode_ledger(json.dumps(closed["spec"]).encode())
+    closed["spec"] = json.loads(encode_ledger(ledger.adopt(closing(ledger.node))))
+
+    assert not findings(node(), closed)
 
 
 def test_a_record_that_names_other_cards_than_the_ledger_is_found() -> None:
