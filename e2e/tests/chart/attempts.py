@@ -7,7 +7,7 @@ from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.ready_cluster import pod
 from e2e.harness.doubles.webhook import CONFIGURATIONS
-from e2e.harness.names import LEDGERS, NAMESPACE
+from e2e.harness.names import LEASES, LEDGERS, NAMESPACE
 
 SPACE = "/api/v1/namespaces/tenant"
 PODS = f"{SPACE}/pods"
@@ -15,7 +15,6 @@ OWN = f"/api/v1/namespaces/{NAMESPACE}"
 QUOTAS = "/apis/dragoman.dev/v1alpha1/namespaces/tenant/sharequotas"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/tenant/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 NODES = "/api/v1/nodes"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"

@@ -9,7 +9,7 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of
 from e2e.harness.doubles.webhook import CONFIGURATIONS
-from e2e.harness.names import NAMESPACE, RELEASE
+from e2e.harness.names import LEASES, RELEASE
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service
 from e2e.harness.workloads.claims import (
@@ -25,7 +25,7 @@ from e2e.harness.workloads.claims import (
     claim_share,
 )
 
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dragoman-reconciler"
+LEASE = f"{LEASES}/dragoman-reconciler"
 STRANGER = "accelerators.example.com"
 """A driver of which the arbiter is not asked."""
 

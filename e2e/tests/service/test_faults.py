@@ -27,7 +27,7 @@ from e2e.harness.doubles.faults import (
     slow,
 )
 from e2e.harness.doubles.proxy import Proxy, proxy
-from e2e.harness.names import NAMESPACE
+from e2e.harness.names import LEASES
 from e2e.harness.processes.clock import Clock
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 
 NODE = "eight"
 HOURS = 3600
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dragoman-reconciler"
+LEASE = f"{LEASES}/dragoman-reconciler"
 WATCHED = ("pods", "nodes", "nodeledgers")
 
 
