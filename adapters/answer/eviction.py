@@ -113,11 +113,11 @@ def evictions_on(
 
     First those of which pods may be evicted, and of these those with the fewest pods.
     """
-    found = ((bool(_evictable(request, each)), each) for each in ledgers if each.allocations)
+    found = ((_evictable(request, each), each) for each in ledgers if each.allocations)
     busy = [each for each in found if each[0] or any_priority]
     busy.sort(key=lambda each: (not each[0], len(each[1].allocations)))
-    for _, ledger in busy[:NODES]:
-        pods = victims(request, ledger, _evictable(request, ledger), fits=fits)
+    for lower, ledger in busy[:NODES]:
+        pods = victims(request, ledger, lower, fits=fits)
         preemption = bool(pods) and not isinstance(pods, Reason)
         if any_priority and not preemption:
             pods = victims(replace(request, priority=HIGHEST), ledger, fits=fits)
