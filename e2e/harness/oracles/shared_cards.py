@@ -94,11 +94,17 @@ class SharedCards:
         return len(self._changes)
 
     def history(self) -> Iterator[tuple[float, str, str, list[Share]]]:
-        """When which pod or claim had what, by uid and name, in the order of the store."""
-        minors = [card.uuid for card in self.cards]
+        """When which pod or claim had what, by uid and name, in the order of the store.
+
+        A pod that has finished has nothing any more: after the API server stood still, kwok says
+        of one that it runs, where its kubelet said before that it ended.
+        """
+        minors, ended = [card.uuid for card in self.cards], set[str]()
         for _, moment, what, item in sorted(self._changes, key=lambda change: change[0]):
             about = item["metadata"]
-            shares = [] if what == "DELETED" else self._shares(item, minors)
+            if what == "DELETED" or _has_finished(item):
+                ended.add(about["uid"])
+            shares = [] if about["uid"] in ended else self._shares(item, minors)
             yield moment, about["uid"], about["name"], shares
 
     def claims(self) -> set[str]:
@@ -112,7 +118,7 @@ class SharedCards:
     def _shares(self, item: Object, minors: Sequence[str]) -> list[Share]:
         if "containers" not in item["spec"]:
             return shares_of_claim(item, self.devices)
-        if "nodeName" not in item["spec"] or _has_finished(item):
+        if "nodeName" not in item["spec"]:
             return []
         if uuid := (item["metadata"].get("annotations") or {}).get(ASSIGNED):
             (card,) = (each for each in self.cards if each.uuid == uuid)

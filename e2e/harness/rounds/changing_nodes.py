@@ -70,6 +70,19 @@ KUBELET = "test.dragoman.dev/kubelet"
 """Finalizer: kwok deletes a pod without a last phase."""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the components read last.
+
+    Attributes:
+        settled: nodes that had the components of their labels.
+        pods: all.
+    """
+
+    settled: frozenset[str]
+    pods: Sequence[Object]
+
+
 @dataclass(slots=True)
 class ChangingNodes:
     """The nodes, and the component that each has now.
@@ -106,6 +119,7 @@ class ChangingNodes:
     _stated: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _open: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _random: Random = field(default_factory=lambda: Random(46))  # noqa: S311
+    _seen: Seen = Seen(frozenset(), ())
 
     def learn_cards(self, node: str) -> None:
         """Run the driver once: only it knows the uuids of its devices."""
@@ -197,13 +211,19 @@ class ChangingNodes:
             at_once(self.stop_driver, list(self._drivers))
 
     def settle(self, *nodes: str) -> None:
-        """Wait until the components of nodes are those of their labels."""
+        """Wait until the components of nodes, which run, are those of their labels."""
+        within(60, lambda: self._look().settled >= {*nodes})
 
-        def are_settled() -> bool:
-            rows = self.plane.api.get(NODES)["items"]
-            return all(self._is_settled(row) for row in rows if row["metadata"]["name"] in nodes)
+    def pods_on(self, nodes: Collection[str]) -> list[Object]:
+        """The pods of nodes whose components run."""
+        return [pod for pod in self._look().pods if pod["spec"].get("nodeName") in nodes]
 
-        within(60, are_settled)
+    def _look(self) -> Seen:
+        """What the components see; they read it after this call began."""
+        for _ in range(2):  # the first may have been read before
+            before = self._seen
+            within(60, lambda: self._seen is not before)  # noqa: B023
+        return self._seen
 
     def _is_settled(self, row: Object) -> bool:
         node, wanted = row["metadata"]["name"], _components(row)
@@ -215,8 +235,14 @@ class ChangingNodes:
         )
 
     def _turn(self) -> None:
-        rows = self.plane.api.get(NODES)["items"]
+        rows = [
+            row
+            for row in self.plane.api.get(NODES)["items"]
+            if row["metadata"]["name"] in self.cards
+        ]
         pods = self.plane.api.get(PODS)["items"]
+        settled = (row["metadata"]["name"] for row in rows if self._is_settled(row))
+        self._seen = Seen(frozenset(settled), pods)
         at_once(self._end, [pod for pod in pods if _is_ending(pod)])
         running: dict[str, list[Object]] = {}
         for pod in filter(_is_plain, pods):
@@ -224,7 +250,7 @@ class ChangingNodes:
                 running.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
         at_once(
             lambda row: self._follow(row, running.get(row["metadata"]["name"], [])),
-            [row for row in rows if row["metadata"]["name"] in self.cards],
+            rows,
         )
 
     def _follow(self, row: Object, pods: Sequence[Object]) -> None:

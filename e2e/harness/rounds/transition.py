@@ -107,7 +107,8 @@ def add(api: Api, kind: str, name: str, scheduler: str, node: str = "") -> None:
         return
     exactly: Object = {"deviceClassName": DRIVER}
     if kind == "part":
-        exactly["capacity"] = {"requests": {"memory": f"{PART}Mi"}}
+        # The driver gives all compute where none is requested.
+        exactly["capacity"] = {"requests": {"memory": f"{PART}Mi", "compute": "25"}}
         shared = "device.allowMultipleAllocations == true"
         exactly["selectors"] = [{"cel": {"expression": shared}}]
     spec = {"devices": {"requests": [{"name": "card", "exactly": exactly}]}}
@@ -419,8 +420,7 @@ class Walk:
     def _drain(self, nodes: Sequence[str]) -> None:
         def are_empty() -> bool:
             """A pod whose Binding was on its way when the nodes were closed comes later."""
-            rows = self.api.get(f"{PODS}?fieldSelector=spec.nodeName!=")["items"]
-            there = [each["metadata"] for each in rows if each["spec"]["nodeName"] in nodes]
+            there = [each["metadata"] for each in self.nodes.pods_on(nodes)]
             stay = [each["name"] for each in there if "deletionTimestamp" not in each]
             at_once(partial(remove, self.api), stay)
             return not there
