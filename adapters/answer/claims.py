@@ -20,7 +20,6 @@ from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.consumption import ConsumptionError, as_allocated, others
 from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import holding
-from adapters.dialects.dra.shadows import RESULTS
 from adapters.dialects.koordinator.keys import INFO as KOORDINATOR
 from adapters.dialects.matching import amounts_of as dialect_amounts
 from adapters.dialects.volcano.keys import INFO as VOLCANO
@@ -39,6 +38,10 @@ STEP = 200
 
 CLAIMS = 32
 """Claims of a pod that are read."""
+
+# k8s.io/api v0.37.1 resource/v1/types.go, AllocationResultsMaxSize.
+RESULTS = 32
+"""Devices that one claim can have."""
 
 LONGEST = 500
 """Characters of an expression that is read."""

@@ -6,11 +6,11 @@ from collections.abc import Collection
 import msgspec
 
 from adapters.accounting.claim_cache import KnownShadow, ShadowCache
-from adapters.dialects.dra.shadows import ShadowDevice, shadow_claims
+from adapters.dialects.dra.shadows import ShadowDevice, shadow_claim
 from adapters.dialects.dra.tests.builders import a_claim, a_result
 from adapters.wire.dra import ResourceClaim
 
-(MADE,) = shadow_claims("system", "n1", [ShadowDevice(("d", "p", "gpu-0"))])
+MADE = shadow_claim("system", "n1", ShadowDevice(("d", "p", "gpu-0")))
 
 
 def reported(status: object, uid: str = "u") -> ResourceClaim:

@@ -9,9 +9,9 @@ import pytest
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.claims import ShadowClaimClient
 from adapters.cluster.tests.server import Request, Step, client, ok, refusal, serving
-from adapters.dialects.dra.shadows import ShadowDevice, shadow_claims
+from adapters.dialects.dra.shadows import ShadowDevice, shadow_claim
 
-(CLAIM,) = shadow_claims("system", "n1", [ShadowDevice(("d", "p", "gpu-0"))])
+CLAIM = shadow_claim("system", "n1", ShadowDevice(("d", "p", "gpu-0")))
 PATH = "/apis/resource.k8s.io/v1/namespaces/system/resourceclaims"
 CONFLICT = {"kind": "Status", "code": 409, "reason": "AlreadyExists"}
 GONE = {"kind": "Status", "code": 404, "reason": "NotFound"}

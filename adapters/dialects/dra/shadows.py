@@ -8,7 +8,7 @@ It is advice: the ledger decides.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -184,10 +184,6 @@ def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bo
 NODE = "dragoman.dev/node"
 """The annotation of a shadow claim with the name of its node."""
 
-# k8s.io/api v0.37.1 resource/v1/types.go, AllocationResultsMaxSize.
-RESULTS = 32
-"""Devices that one claim can have."""
-
 LONGEST_NODE = 200
 """Characters of a node's name in the name of a claim, which can have 253."""
 
@@ -197,7 +193,7 @@ _CLASS = "shadow.dragoman.dev"
 
 @dataclass(frozen=True, slots=True)
 class ShadowClaim:
-    """One claim of a node; equal claims have equal names.
+    """A claim of one device; equal claims have equal names.
 
     Attributes:
         manifest: without a status.
@@ -208,41 +204,39 @@ class ShadowClaim:
     status: dict[str, object]
 
 
-def shadow_claims(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> list[ShadowClaim]:
-    """Return the claims of a node, several where it has more devices than one can have."""
-    starts = range(0, len(devices), RESULTS)
-    return [_claim(namespace, node, devices[start : start + RESULTS]) for start in starts]
+def shadow_claim(namespace: str, node: str, device: ShadowDevice) -> ShadowClaim:
+    """Return the claim of a device of a node.
 
-
-def _claim(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> ShadowClaim:
-    rows = [(*each.key, each.consumed) for each in devices]
-    digest = hashlib.sha256(json.dumps([node, rows], sort_keys=True).encode()).hexdigest()
-    name = f"{node[:LONGEST_NODE].rstrip('.-')}-{digest[:16]}"
+    Each device has its own: a scheduler takes all devices of a claim that is deleted out of those
+    that are in use, also one that another claim has. Source: kubernetes v1.37.1
+    plugins/dynamicresources/allocateddevices.go, removeDevices.
+    """
+    driver, pool, name = device.key
+    row = [node, driver, pool, name, device.consumed]
+    digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+    claim = f"{node[:LONGEST_NODE].rstrip('.-')}-{digest[:16]}"
     metadata = {
-        "name": name,
+        "name": claim,
         "namespace": namespace,
         "labels": {SHADOW: "true", "app.kubernetes.io/managed-by": "dragoman"},
         "annotations": {NODE: node},
     }
     request = {"name": _REQUEST, "exactly": {"deviceClassName": _CLASS}}
-    results: list[dict[str, object]] = []
-    for number, (driver, pool, device, consumed) in enumerate(rows):
-        result: dict[str, object] = {
-            "request": _REQUEST,
-            "driver": driver,
-            "pool": pool,
-            "device": device,
-        }
-        if consumed is not None:
-            result["shareID"] = share_id(f"{digest}/{number}")
-            result["consumedCapacity"] = {key: str(amount) for key, amount in consumed.items()}
-        results.append(result)
+    result: dict[str, object] = {
+        "request": _REQUEST,
+        "driver": driver,
+        "pool": pool,
+        "device": name,
+    }
+    if device.consumed is not None:
+        result["shareID"] = share_id(digest)
+        result["consumedCapacity"] = {key: str(each) for key, each in device.consumed.items()}
     term = {
         "matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [node]}],
         "matchExpressions": [{"key": SHADOW, "operator": "Exists"}],
     }
     return ShadowClaim(
-        name,
+        claim,
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaim",
@@ -251,7 +245,7 @@ def _claim(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> Shadow
         },
         {
             "allocation": {
-                "devices": {"results": results},
+                "devices": {"results": [result]},
                 "nodeSelector": {"nodeSelectorTerms": [term]},
             }
         },

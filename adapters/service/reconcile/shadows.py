@@ -1,7 +1,7 @@
 """Keeps shadow claims equal to the ledgers; runs in the elected leader only.
 
-A new claim is created before an older one is deleted: for a moment both count, so that schedulers
-see less than is free, never more. An allocation cannot be changed.
+A new claim of a device is created before the older one is deleted: for a moment both count, so that
+schedulers see less than is free, never more. An allocation cannot be changed.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from adapters.accounting.claim_cache import ClaimCache
-from adapters.dialects.dra.shadows import ShadowClaim, shadow_claims
+from adapters.dialects.dra.shadows import ShadowClaim, shadow_claim
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.reconcile.work_queue import WorkQueue
 
@@ -87,7 +87,8 @@ class ShadowPublisher:
         if stored is None and self._ledgers.has_record(node):
             return
         devices = () if stored is None else self._claims.shadowed(stored.ledger)
-        wanted = {each.name: each for each in shadow_claims(self._namespace, node, devices)}
+        claims = (shadow_claim(self._namespace, node, each) for each in devices)
+        wanted = {each.name: each for each in claims}
         present = self._claims.shadows.of_node(node, self._namespace)
         missing = [
             each

@@ -69,6 +69,26 @@ def test_a_scheduler_does_not_choose_a_card_that_a_volcano_pod_fills(service: Se
     assert allocated(api, CARDS) == {full: 0, CARDS[1 - number]: 60 * GIB}
 
 
+def test_a_card_stays_taken_when_what_others_have_of_the_next_one_changes(
+    service: Service,
+) -> None:
+    """kube-scheduler forgets a device when a claim for it is deleted, also where two have it."""
+    api, both = service.plane.api, {"gpu-0", "gpu-1"}
+    bind_share(service, NODE, "first", 80 * 1024)
+    within(90, lambda: len(shadows(api)) == 1)
+    bind_share(service, NODE, "second", 80 * 1024)
+    within(90, lambda: shadows(api).keys() == both and results(service) == len(both))
+
+    claim_share(api, "claimant", 60 * GIB, NODE)
+
+    within(90, lambda: api.get(f"{PODS}/claimant")["status"].get("conditions"))
+    assert max(allocated(api, CARDS).values()) == 0
+    (card,) = {grant["card"] for grant in held(service.plane, NODE)["second"]["grants"]}
+    api.delete(f"{PODS}/second")
+    within(90, lambda: node_of(api, "claimant") == NODE)
+    assert allocated(api, CARDS)[card] == 60 * GIB
+
+
 def test_the_amounts_are_exact_and_follow_the_ledger(service: Service) -> None:
     """70 and 75 of 80 GiB are in use by pods: 8 GiB fit beside the first, 16 nowhere."""
     api = service.plane.api
@@ -164,6 +184,12 @@ def test_a_shadow_claim_that_is_deleted_or_emptied_is_written_again(service: Ser
     assert again["metadata"]["uid"] != genuine["metadata"]["uid"]
     api.replace(f"{SHADOWS}/{again['metadata']['name']}/status", {**again, "status": {}})
     within(90, lambda: len(shadows(api)) == 1)
+
+
+def results(service: Service) -> int:
+    """How many devices all shadow claims have, each as often as it is in one."""
+    rows = service.plane.api.get(SHADOWS)["items"]
+    return sum(len(row["status"]["allocation"]["devices"]["results"]) for row in rows)
 
 
 def on_cards(service: Service) -> dict[str, int]:
