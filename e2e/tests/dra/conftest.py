@@ -39,7 +39,8 @@ def plane(planes: Planes) -> Iterator[ControlPlane]:
         made.api.create(f"{RESOURCES}/deviceclasses", a_class())
         for name in SCHEDULERS:
             start_kube_scheduler(made, {"profiles": [{"schedulerName": name}]})
-            made.api.create(PODS, a_pod("warm", name))
-            within(60, lambda: node_of(made.api, "warm") == NODE)
+            warm = f"warm-{name}"  # kwok may delete the one before by its name, late
+            made.api.create(PODS, a_pod(warm, name))
+            within(60, lambda: node_of(made.api, warm) == NODE)  # noqa: B023
             clear(made.api)
         yield made
