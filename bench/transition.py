@@ -72,6 +72,12 @@ def main() -> None:
     rows = cells(ours), cells(alone)
     for row, text in rows[0].items():
         print(f"| {row} | {text} | {rows[1][row]} |")
+    longer = Counter(
+        kind_of(name)
+        for name, waited in ours.waited.items()
+        if waited > alone.waited.get(name, waited) + IDLE
+    )
+    print(f"\n{longer.total()} pods waited {IDLE} s longer with Dragoman: {dict(longer)}")
 
 
 if __name__ == "__main__":
