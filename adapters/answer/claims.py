@@ -7,7 +7,7 @@ attributes that the device has, constraints, tolerations, devices that are no ca
 """
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
@@ -24,7 +24,7 @@ from adapters.dialects.koordinator.keys import INFO as KOORDINATOR
 from adapters.dialects.matching import amounts_of as dialect_amounts
 from adapters.dialects.volcano.keys import INFO as VOLCANO
 from adapters.wire import dra
-from adapters.wire.kube import Pod, pod_ref
+from adapters.wire.kube import KubeNode, Pod, pod_ref
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import first_conflict, shares_of
@@ -174,6 +174,22 @@ def requested_by_class(pod: Pod, amounts: Mapping[str, int], known: ClaimCache) 
     )
     spec = dra.ClaimSpec(dra.ClaimDevices(requests))
     return requested(pod, known, dra.RequestedClaim(pod.metadata, spec=spec))
+
+
+def nodes_by_class(
+    amounts: Mapping[str, int],
+    known: ClaimCache,
+    nodes: Mapping[str, KubeNode],
+    names: Iterable[str],
+) -> dict[str, None]:
+    """Return the nodes, in order, for which a scheduler makes that claim and chooses devices."""
+
+    def advertises(name: str) -> bool:
+        stated = nodes[name].status.allocatable or {}
+        return any(str(stated.get(each, "0")) != "0" for each in amounts)
+
+    published = filter(known.devices.of_node, filter(nodes.__contains__, names))
+    return dict.fromkeys(name for name in published if not advertises(name))
 
 
 def requested_of(pod: Pod, found: PodRequest | None, known: ClaimCache) -> Requested | None:

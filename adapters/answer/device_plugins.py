@@ -4,7 +4,7 @@ They are counted as kube-scheduler counts them: the allocatable amount of a node
 of the pods that are bound to it. Only the kubelet knows which card a pod has.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.device_plugins import PluginNode, plugin_amounts, read_plugin_node
@@ -100,12 +100,6 @@ class PluginDevices:
         if found is None:
             return None
         return max(found.allocatable - self.in_use(node, resource), 0)
-
-    def advertises(self, node: str, resources: Container[str]) -> bool:
-        """Whether a node has healthy devices, free or not, of any of some resources."""
-        stated = self._stated.get(node)
-        found = () if stated is None else stated.resources.values()
-        return any(each.allocatable and each.name in resources for each in found)
 
     def with_cards(self, names: Iterable[str], fit: DeviceFit) -> Iterator[str]:
         """Return the nodes that have cards of a ledger, and enough devices where needed."""

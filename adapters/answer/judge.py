@@ -23,7 +23,7 @@ from adapters.answer.answer import (
     standing,
     uncounted_text,
 )
-from adapters.answer.claims import claim_fit, requested, requested_by_class
+from adapters.answer.claims import claim_fit, nodes_by_class, requested, requested_by_class
 from adapters.answer.device_plugins import DeviceFit, PluginDevices
 from adapters.answer.node_rules import STEP, NodeChoice, NodeChooser, NodeLabels, label_advice
 from adapters.dialects.containers import resource_names
@@ -156,11 +156,10 @@ class Judge:
         if amounts:
             yield from self._read_devices()
         made = requested_by_class(pod, amounts, self.facts.claims)
-        claimed: dict[str, None] = {}  # nodes for which the scheduler makes a claim
+        claimed: dict[str, None] = {}
         if made is not None:
-            allowed, published = choice.selection.names, self.facts.claims.devices
-            unstated = (name for name in allowed if not self.devices.advertises(name, amounts))
-            claimed = dict.fromkeys(filter(published.of_node, unstated))
+            allowed = choice.selection.names
+            claimed = nodes_by_class(amounts, self.facts.claims, self._nodes, allowed)
             choice = replace(choice, selection=NodeNames(n for n in allowed if n not in claimed))
         devices = self.devices.fit(request, amounts, choice.selection.names)
         if claimed and devices is None:

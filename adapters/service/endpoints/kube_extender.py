@@ -1,7 +1,6 @@
 """The extender of kube-scheduler and koord-scheduler: filter, prioritize, bind, preempt."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import compress, repeat
@@ -10,7 +9,7 @@ import numpy as np
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.answer import OTHER_REASONS
-from adapters.answer.claims import requested_by_class
+from adapters.answer.claims import nodes_by_class, requested_by_class
 from adapters.dialects.dialect import NO_RESULT, DialectError
 from adapters.dialects.matching import amounts_of
 from adapters.service.decide.advice.feasibility import NodeRejections
@@ -119,7 +118,10 @@ class KubeExtender:
             return self._fits_only(args, _decision("filter", pod_request, Outcome.FITS), held)
         fits = await self._service.feasibility.fitting(pod_request, names)
         if pod_request.request.plugin is not None and not fits.all():
-            fits |= self._by_claim(pod, pod_request, names.names)
+            facts, amounts = self._service.facts, amounts_of(pod, pod_request.request)
+            if requested_by_class(pod, amounts, facts.claims) is not None:  # the arbiter decides
+                own = nodes_by_class(amounts, facts.claims, facts.nodes(), names.names)
+                fits |= np.fromiter((name in own for name in names.names), np.bool_)
         count = int(np.count_nonzero(fits))
         if not count:
             return await self._reject_all(args, pod_request, may_resolve=proposes_none)
@@ -269,23 +271,6 @@ class KubeExtender:
         if may_resolve:
             return _none_fits(args, (of(resolvable), of(rejections.where(unresolvable=True))))
         return _none_fits(args, (extender.NO_NODES, of(rejections)))
-
-    def _by_claim(self, pod: Pod, pod_request: PodRequest, names: Sequence[str]) -> Mask:
-        """Return where the scheduler makes a claim of what a pod requests of device plugins.
-
-        It chooses the card there itself, and the arbiter decides about the claim.
-        """
-        facts, amounts = self._service.facts, amounts_of(pod, pod_request.request)
-        is_made = requested_by_class(pod, amounts, facts.claims) is not None
-        nodes, devices = facts.nodes() if is_made else {}, facts.claims.devices
-
-        def makes(name: str) -> bool:
-            stated = nodes[name].status.allocatable or {}
-            return bool(devices.of_node(name)) and all(
-                str(stated.get(each, "0")) == "0" for each in amounts
-            )
-
-        return np.array([name in nodes and makes(name) for name in names], np.bool_)
 
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """Return the nodes that fit, in the form of the request."""
