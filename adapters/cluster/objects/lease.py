@@ -65,8 +65,9 @@ class Election:
         took_over: whether it took the lease from one that did not release it, and whose work it
             has not followed: it never saw the other renew.
 
-    The identity is unique among the candidates, such as the pod's name and uid. ``report`` is
-    called with each error; the candidate goes on.
+    The identity is unique among the candidates, such as the pod's name and uid. A candidate that
+    starts again with it takes back at once what it held before. ``report`` is called with each
+    error; the candidate goes on.
     """
 
     _client: KubeClient
@@ -161,7 +162,7 @@ class Election:
                 if seen is None or time.monotonic() - seen <= duration:
                     return False
             await self._write(lease, self._spec(lease.spec))
-            if lease.spec.holder_identity != self._identity:
+            if not self.leading:
                 self.took_over = bool(lease.spec.holder_identity) and not self._follows
         except ClusterError as error:
             if self.report is not None and error.status != CONFLICT:

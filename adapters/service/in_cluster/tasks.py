@@ -1,6 +1,7 @@
 """The service in a Kubernetes cluster: its store, its ports, and the tasks that feed them."""
 
 import asyncio
+import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Sequence
@@ -69,7 +70,8 @@ class InCluster:
         self._settings = settings
         self._confirm_always = settings.confirm_stop == "always"
         self._log = log
-        self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        replica = os.environ.get("POD_UID") or secrets.token_hex(4)
+        self._identity = f"{socket.gethostname()}-{replica}"
         self._client = KubeClient(ports.credentials(settings.kubeconfig))
         self._pods = PodClient(self._client)
         self._nodes = NodeClient(self._client)

@@ -81,6 +81,8 @@ name: dragoman
 image: {{ include "dragoman.image" (dict "root" . "image" .Values.service.image "tag" .Chart.AppVersion) }}
 imagePullPolicy: {{ .Values.service.image.pullPolicy }}
 args: [serve, --config, /etc/dragoman/sidecar.yaml]
+env:
+  {{- include "dragoman.replica" . | nindent 2 }}
 ports:
   - {name: dragoman, containerPort: {{ .Values.service.port }}}
 livenessProbe:
@@ -97,6 +99,11 @@ securityContext:
   {{- include "dragoman.confined" . | nindent 2 }}
 volumeMounts:
   - {name: dragoman, mountPath: /etc/dragoman, readOnly: true}
+{{- end }}
+
+{{- /* By which a replica that starts again has its Lease back at once. */ -}}
+{{- define "dragoman.replica" -}}
+- {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
 {{- end }}
 
 {{- define "dragoman.confined" -}}

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import yaml
 
@@ -42,6 +43,7 @@ class Service:
         more: settings, besides those that every test needs.
         environment: of the process, besides what it needs.
         program: Python that runs the command.
+        uid: of its pod: stays as its container starts again.
     """
 
     plane: ControlPlane
@@ -52,6 +54,7 @@ class Service:
     more: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     program: str = MAIN
+    uid: str = field(default_factory=lambda: str(uuid4()))
 
     @property
     def url(self) -> str:
@@ -71,7 +74,7 @@ class Service:
         """
         words = (sys.executable, "-c", self.program, "serve")
         command: list[str | Path] = [*words, "--config", self._settings()]
-        environment = {"PYTHONPATH": str(REPOSITORY), **self.environment}
+        environment = {"PYTHONPATH": str(REPOSITORY), "POD_UID": self.uid, **self.environment}
         self.process = self.plane.run.start(
             self.name, command, ready=self.is_ready, environment=environment
         )

@@ -88,6 +88,11 @@ class World:
         assert self.service.process is not None
         self.service.process.identity.signal_group(signal.SIGKILL)
 
+    def lease(self) -> Object:
+        """The Lease of the leader."""
+        found: Object = self.plane.api.get(LEASE)["spec"]
+        return found
+
     def said(self) -> str:
         """All that the service has logged so far."""
         assert self.service.process is not None
@@ -320,11 +325,7 @@ def test_a_service_with_a_stale_cache_allocates_no_card_twice(world: World) -> N
 def test_clocks_that_jump_move_neither_the_lease_nor_a_binding_that_is_under_way(
     world: World,
 ) -> None:
-    def lease() -> Object:
-        found: Object = world.plane.api.get(LEASE)["spec"]
-        return found
-
-    before = lease()
+    before = world.lease()
     world.proxy.faults.append(Fault(binding("one"), slow(6)))
     add(world, "one")
     within(30, lambda: "one" in held(world.plane, NODE))
@@ -332,15 +333,33 @@ def test_clocks_that_jump_move_neither_the_lease_nor_a_binding_that_is_under_way
     for mine, others in ((6, -6), (-30, 30), (0, -2)):
         world.clocks[0].jump(mine * HOURS)
         world.clocks[1].jump(others * HOURS)
-        written = lease()["renewTime"]
-        within(30, lambda since=written: lease()["renewTime"] != since)  # type: ignore[misc]
+        written = world.lease()["renewTime"]
+        within(30, lambda since=written: world.lease()["renewTime"] != since)  # type: ignore[misc]
         assert "one" in held(world.plane, NODE), "its Binding is on its way"
 
     world.is_bound("one")
     began = time.monotonic()
-    within(60, lambda: lease()["renewTime"] != written and time.monotonic() - began > 17)
-    assert lease()["holderIdentity"] == before["holderIdentity"]
-    assert lease().get("leaseTransitions") == before.get("leaseTransitions")
+    within(60, lambda: world.lease()["renewTime"] != written and time.monotonic() - began > 17)
+    assert world.lease()["holderIdentity"] == before["holderIdentity"]
+    assert world.lease().get("leaseTransitions") == before.get("leaseTransitions")
+
+
+def test_a_leader_that_is_killed_and_starts_again_leads_at_once(world: World) -> None:
+    before, others = world.lease(), (world.service.process, world.deaf.process)
+    for each in filter(None, others):
+        each.identity.signal_group(signal.SIGSTOP)  # they wait however long its start takes
+    try:
+        world.other.kill()
+        written = world.lease()["renewTime"]
+        world.other.start()
+        within(60, lambda: world.lease()["renewTime"] != written)
+        after = world.lease()
+    finally:
+        for each in filter(None, others):
+            each.identity.signal_group(signal.SIGCONT)
+
+    same = ("holderIdentity", "acquireTime", "leaseTransitions")
+    assert [after.get(each) for each in same] == [before.get(each) for each in same]
 
 
 def test_watches_that_go_dead_without_a_word_are_noticed_and_begin_again(world: World) -> None:

@@ -194,6 +194,7 @@ def test_a_candidate_that_ends_while_it_acquires_the_lease_releases_it() -> None
         pytest.param([("x", "1")], True, id="never seen to renew"),
         pytest.param([("x", "1"), ("x", "2")], False, id="seen to renew"),
         pytest.param([("x", "1"), ("x", "2"), ("y", "3")], True, id="another since"),
+        pytest.param([("a", "1")], True, id="itself before it started again"),
     ],
 )
 def test_a_leader_knows_whether_it_has_followed_the_one_before_until_its_end(
