@@ -42,6 +42,10 @@ class LeaseObject(Wire, frozen=True, gc=False):
 _LEASE = PartialDecoder(LeaseObject)
 
 
+OFFERED = 1
+"""Seconds for which a lease that was released, or is offered, keeps others from acquiring it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
     """Seconds of an election.
@@ -65,9 +69,9 @@ class Election:
         took_over: whether it took the lease from one that did not release it, and whose work it
             has not followed: it never saw the other renew.
 
-    The identity is unique among the candidates, such as the pod's name and uid. A candidate that
-    starts again with it takes back at once what it held before. ``report`` is called with each
-    error; the candidate goes on.
+    The identity is unique among the candidates, such as the pod's name and uid. One that starts
+    again with it offers the lease that it held to those that have followed it, and takes it back
+    where there is none. ``report`` is called with each error; the candidate goes on.
     """
 
     _client: KubeClient
@@ -79,6 +83,7 @@ class Election:
     leading: bool = False
     took_over: bool = False
     _follows: bool = False
+    _acquires: bool = False  # else a lease with its identity is of an earlier process
     _last_change: tuple[LeaseObject, float] | None = None
     _led_from: float = 0.0
     _renewed: float = 0.0
@@ -153,22 +158,37 @@ class Election:
             lease = await self._read()
             if lease is None:
                 path = LEASES.collection(self._namespace)
+                self._acquires = True
                 await self._client.create(path, self._body(self._spec(None)))
                 self.took_over = False
                 return True
-            if lease.spec.holder_identity not in {None, "", self._identity}:
+            holder = lease.spec.holder_identity
+            before_its_start = holder == self._identity and not self._acquires
+            if before_its_start and lease.spec.lease_duration_seconds != OFFERED:
+                await self._offer(lease)
+                return False
+            if before_its_start or holder not in {None, "", self._identity}:
                 duration = lease.spec.lease_duration_seconds or self._term.duration
+                if before_its_start:
+                    duration += 2 * self._term.retry
                 seen = None if self._last_change is None else self._last_change[1]
                 if seen is None or time.monotonic() - seen <= duration:
                     return False
+            self._acquires = True
             await self._write(lease, self._spec(lease.spec))
-            if not self.leading:
-                self.took_over = bool(lease.spec.holder_identity) and not self._follows
+            if before_its_start or holder != self._identity:
+                self.took_over = bool(holder) and not self._follows
         except ClusterError as error:
             if self.report is not None and error.status != CONFLICT:
                 self.report(error)
             return False
         return True
+
+    async def _offer(self, lease: LeaseObject) -> None:
+        """Let the lease of an earlier process of this identity end for the others."""
+        spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=OFFERED)
+        await self._write(lease, spec)
+        self._last_change = (LeaseObject(spec=spec), time.monotonic())
 
     async def _read(self) -> LeaseObject | None:
         body = await self._client.find(LEASES.path(self._name, self._namespace))
@@ -211,6 +231,8 @@ class Election:
 
     async def _release(self) -> None:
         """Release the lease, so that another candidate need not wait for its duration."""
+        if not self._acquires:
+            return
         with contextlib.suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(self._term.retry):
                 lease = await self._read()
@@ -220,7 +242,7 @@ class Election:
                 free = msgspec.structs.replace(
                     lease.spec,
                     holder_identity="",
-                    lease_duration_seconds=1,
+                    lease_duration_seconds=OFFERED,
                     acquire_time=now,
                     renew_time=now,
                 )

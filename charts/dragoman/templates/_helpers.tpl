@@ -101,7 +101,7 @@ volumeMounts:
   - {name: dragoman, mountPath: /etc/dragoman, readOnly: true}
 {{- end }}
 
-{{- /* By which a replica that starts again has its Lease back at once. */ -}}
+{{- /* By which a replica that starts again knows its Lease. */ -}}
 {{- define "dragoman.replica" -}}
 - {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
 {{- end }}

@@ -18,6 +18,8 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
 TERM = LeaseTiming(duration=1.0, renew=0.6, retry=0.05)
 # Where the machine's own delays must not look like the server's.
 PATIENT = LeaseTiming(duration=20.0, renew=10.0, retry=0.05)
+# Those that follow have long to take what one offers that starts again.
+OFFERING = LeaseTiming(duration=20.0, renew=10.0, retry=0.5)
 HASTY = LeaseTiming(duration=20.0, renew=0.6, retry=0.05)
 
 Test = Callable[[Callable[[str], Election], Objects], Awaitable[None]]
@@ -186,6 +188,40 @@ def test_a_candidate_that_ends_while_it_acquires_the_lease_releases_it() -> None
     asyncio.run(main())
 
 
+def held_by(name: str, renewed: str, seconds: int = 15) -> dict[str, object]:
+    spec = {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": renewed}
+    return {"metadata": {"name": "l", "namespace": "n", "resourceVersion": renewed}, "spec": spec}
+
+
+def test_a_leader_that_starts_again_offers_its_lease_to_one_that_has_followed_it() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        objects.at[LEASE] = held_by("a", "1")
+        follower = candidate("b")
+        tasks = [asyncio.create_task(follower.run(work))]
+        await until(partial(more_requests, objects, objects.requests + 2))
+        objects.at[LEASE] = held_by("a", "2")
+        await until(partial(more_requests, objects, objects.requests + 2))
+        again = candidate("a")
+        tasks.append(asyncio.create_task(again.run(work)))
+        await until(lambda: follower.leading or again.leading)
+        assert follower.leading
+        assert not follower.took_over
+        await stop(*tasks)
+
+    run(test, OFFERING)
+
+
+def test_a_candidate_releases_no_lease_that_it_held_before_it_started_again() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        objects.at[LEASE] = held_by("a", "1")
+        task = asyncio.create_task(candidate("a").run(work))
+        await until(partial(more_requests, objects, objects.requests + 2))
+        await stop(task)
+        assert holder(objects) == "a"
+
+    run(test, PATIENT)
+
+
 @pytest.mark.parametrize(
     ("holders", "expected"),
     [
@@ -205,9 +241,7 @@ def test_a_leader_knows_whether_it_has_followed_the_one_before_until_its_end(
         election = candidate("a")
         tasks: list[asyncio.Task[None]] = []
         for name, renewed in holders:
-            spec = {"holderIdentity": name, "leaseDurationSeconds": 1, "renewTime": renewed}
-            metadata = {"name": "l", "namespace": "n", "resourceVersion": renewed}
-            objects.at[LEASE] = {"metadata": metadata, "spec": spec}
+            objects.at[LEASE] = held_by(name, renewed, 1)
             seen = objects.requests
             tasks = tasks or [asyncio.create_task(election.run(work))]
             await until(partial(more_requests, objects, seen + 2))
