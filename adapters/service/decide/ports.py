@@ -186,12 +186,12 @@ async def no_budgets() -> Sequence[Budget]:
 
 
 class EndedPods(Protocol):
-    """Pods whose end is known before their cards are free in the ledger."""
+    """Pods and claims whose end is known before their cards are free in the ledger."""
 
     async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
-        """Return the allocations whose pods are gone for good, and their containers with them.
+        """Return the allocations whose pods or claims are gone for good, with all containers.
 
-        Such a pod gets no cards again: the ledger need not be the newest.
+        They get no cards again: the ledger need not be the newest.
 
         Raises:
             OSError: no answer arrived.

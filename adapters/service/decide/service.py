@@ -418,7 +418,7 @@ class Service:
         return nodes
 
     async def release_ended(self, node: str) -> int:
-        """Release the cards of a node's pods that are gone; how many pods had any in the store.
+        """Release the cards of a node's pods and claims that are gone; how many had any.
 
         Each replica may do this, and need not wait until the leader has written the ledger: a
         scheduler that chooses cards counts them as free already.

@@ -111,6 +111,8 @@ class ClaimAdmission:
     ) -> ClaimOption | ClaimRefusal:
         """Commit the chosen devices; where they are in use, the first free one that is as good.
 
+        Its scheduler counts what ended pods and claims had as free before the ledger has it so.
+
         Raises:
             AlreadyPlaced: earlier attempts hold devices of too many nodes.
             LedgerContended: as ``Committer.commit``.
@@ -124,6 +126,10 @@ class ClaimAdmission:
         answer = await self._place(chosen, dry_run=dry_run)
         if isinstance(answer, ClaimOption) or answer.cause != IN_USE:
             return answer
+        if not dry_run and await self._service.release_ended(chosen.node):
+            again = await self._place(chosen, dry_run=dry_run)
+            if isinstance(again, ClaimOption):
+                return again
         others = claim_review.as_good(facts, chosen)
         others = claim_review.without_taints(others, self._catalog.rules)
         other = await self._place(*others, dry_run=dry_run) if others else answer

@@ -74,6 +74,7 @@ class InCluster:
         self._identity = f"{socket.gethostname()}-{replica}"
         self._client = KubeClient(ports.credentials(settings.kubeconfig))
         self._pods = PodClient(self._client)
+        self._claims = ClaimClient(self._client)
         self._nodes = NodeClient(self._client)
         self._events = EventRecorder(self._client, self._identity)
         self._cache = ClusterCache(claims_count=settings.dra.claims)
@@ -115,7 +116,9 @@ class InCluster:
             objects=ports.ClusterView(self._cache),
             agents=None if self._agents is None else self._agents.reports,
             gangs=self._gangs,
-            ended=ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
+            ended=ClusterEndedPods(
+                self._cache, self._pods, self._claims, confirm_always=self._confirm_always
+            ),
             plans=self._plans.list if self._settings.moves.enabled else None,
             review=AccessClient(self._client).may_list_pods if authorize else None,
         )
@@ -175,7 +178,7 @@ class InCluster:
         """Return the HTTP routes that only a service in a cluster has."""
         if not self._settings.dra.arbiter:
             return {}
-        return arbiter(service, self._cache.claims, ClaimClient(self._client))
+        return arbiter(service, self._cache.claims, self._claims)
 
     def certificate(
         self, runtime: ServiceRuntime, text: CertificateText, managed: Managed
@@ -224,7 +227,7 @@ class InCluster:
             runtime.decision_log,
             reporter=reporter,
             confirm_always=self._confirm_always,
-            live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
+            live_claims=self._claims if self._settings.dra.claims else None,
         )
         self._cache.subscribe(reconciler.look_at)
         self._cache.subscribe_to_ends(reconciler.look_at_once)

@@ -2,13 +2,14 @@
 
 import json
 from base64 import b64decode
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.decide.ports import NotReady, Outcome
+from adapters.service.decide.ports import EndedPods, NotReady, Outcome
 from adapters.service.decide.service import MAX_AGE
 from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, run
 from adapters.service.tests.claims import (
@@ -29,8 +30,11 @@ SLICE = slice_of("n1")
 
 
 class Rig(ClaimBench):
-    def __init__(self, *slices: ResourceSlice, cards: int = 2) -> None:
-        super().__init__(run(a_service(a_node("n1", cards), a_node("n2"))), *(slices or (SLICE,)))
+    def __init__(
+        self, *slices: ResourceSlice, cards: int = 2, ended: EndedPods | None = None
+    ) -> None:
+        bench = run(a_service(a_node("n1", cards), a_node("n2"), ended=ended))
+        super().__init__(bench, *(slices or (SLICE,)))
 
     def held(self, node: str = "n1") -> dict[str, int]:
         return {
@@ -115,6 +119,25 @@ def test_a_claim_waits_for_the_containers_of_pods_that_had_it_before() -> None:
     answer = rig.ask(a_claim(a_result("gpu-1")))
 
     assert answer["status"]["message"].endswith("had team/c before may still run")
+
+
+class Ended:
+    """All that have cards have ended."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+        return [*ledger.allocations.values()]
+
+
+def test_a_claim_gets_the_card_of_one_that_has_ended_before_the_leader_writes_the_ledger() -> None:
+    rig = Rig(ended=Ended())
+    rig.ask(a_claim(a_result("gpu-0")))
+
+    refused = rig.ask(a_claim(a_result("gpu-0"), uid="u2"), dry=True)
+    allowed = rig.ask(a_claim(a_result("gpu-0"), uid="u2"))
+
+    assert not refused["allowed"]
+    assert allowed == {"uid": "r", "allowed": True}
+    assert rig.held().keys() == {"u2"}
 
 
 def test_a_dry_run_commits_nothing() -> None:

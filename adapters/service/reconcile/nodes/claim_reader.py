@@ -111,10 +111,7 @@ class ClaimReader:
         """
         if not self._cache.claims.allocations(entry.uid):
             return self._cache.is_named(entry.pod_ref, node)
-        consumers = self._cache.claims.consumers(entry.uid)
-        existing = [each for each in consumers if _exists(self._cache, each)]
-        found = (self._cache.pod(each.namespace, each.name) for each in existing)
-        return any(pod is not None and may_use_cards(pod) for pod in found)
+        return _has_pods(self._cache, entry.uid)
 
     def _note(self, ledger: NodeLedger, held: Iterable[Allocation]) -> None:
         """Note the attempts whose claims were seen with what the ledger says.
@@ -138,6 +135,13 @@ class ClaimReader:
                 seen[uid] = _Seen(number, entry.attempt)
         if seen:
             self._seen[name] = seen
+
+
+def has_ended(cache: ClusterCache, uid: str, free_at: Callable[[Departure], int | None]) -> bool:
+    """Return whether the watches have reported a claim, and that no pod can use its devices."""
+    if not cache.claims.allocations(uid) or _has_pods(cache, uid):
+        return False
+    return lingering_of_claim(cache, uid, free_at, moved=False) is None
 
 
 def lingering_of_claim(
@@ -164,6 +168,13 @@ def lingering_of_claim(
         if not cache.claims.allocations(uid):
             departures.append(UNKNOWN)
     return max((time for time in map(free_at, departures) if time is not None), default=None)
+
+
+def _has_pods(cache: ClusterCache, uid: str) -> bool:
+    """Return whether a pod for which a claim was reserved exists and has not finished."""
+    existing = [each for each in cache.claims.consumers(uid) if _exists(cache, each)]
+    found = (cache.pod(each.namespace, each.name) for each in existing)
+    return any(pod is not None and may_use_cards(pod) for pod in found)
 
 
 def _exists(cache: ClusterCache, pod: PodRef) -> bool:

@@ -24,9 +24,9 @@ from adapters.dialects.formats.gpu_fractions import names_fraction
 from adapters.dialects.merge import read_node
 from adapters.repairs.repairs import LOST_LEDGER, NodeView
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.cluster_state.deleted_pods import release_by
-from adapters.service.decide.ports import Clock
-from adapters.service.reconcile.nodes.claim_reader import ClaimReader, lingering_of_claim
+from adapters.service.cluster_state.deleted_pods import Departure, release_by
+from adapters.service.decide.ports import Clock, LiveClaims
+from adapters.service.reconcile.nodes.claim_reader import ClaimReader, has_ended, lingering_of_claim
 from adapters.service.reconcile.reporter import RepairReporter
 from adapters.wire.kube import Changes, DeviceObject, KubeNode, Metadata, Pod
 from adapters.wire.records.hardware import NodeHardware
@@ -339,36 +339,52 @@ def has_finished(pod: Pod) -> bool:
 class ClusterEndedPods:
     """Implements ``ports.EndedPods``, in each replica."""
 
-    def __init__(self, cache: ClusterCache, live: LivePods, *, confirm_always: bool) -> None:
-        """Know what a cache knows; ``confirm_always`` as for ``NodeReader``."""
+    def __init__(
+        self,
+        cache: ClusterCache,
+        live: LivePods,
+        claims: LiveClaims,
+        *,
+        confirm_always: bool,
+    ) -> None:
+        """Know what a cache knows; the rest is as for ``NodeReader`` and ``ClaimReader``."""
         self._cache = cache
         self._live = live
+        self._claims = claims
         self.confirm_always = confirm_always
 
     async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
-        """Return the allocations whose pods are gone for good; see ``ports.EndedPods``.
+        """Return the allocations whose pods or claims are gone for good; see ``ports.EndedPods``.
 
         The API server is asked about those of which the watch has reported that no container can
         run any more.
         """
-        cache, asked = self._cache, list[Allocation]()
-        has_agent = ledger.node.name in cache.hardware
-        for held in ledger.allocations.values():
-            if held.dialect == DRA or held.release_by is not None:
-                continue
-            departure = cache.departures.noted(held.uid)
-            if departure is None:
-                pod = cache.pod(held.pod_ref.namespace, held.pod_ref.name)
-                has_ended = pod is not None and pod.metadata.uid == held.uid and has_finished(pod)
-            else:
-                always = self.confirm_always
-                until = release_by(departure, has_agent=has_agent, always=always, now=0)
-                has_ended = until is None
-            if has_ended:
-                asked.append(held)
-        found = await few_at_a_time(self._live.get, [each.pod_ref for each in asked])
-        return [
+        has_agent = ledger.node.name in self._cache.hardware
+        free_at = partial(release_by, has_agent=has_agent, always=self.confirm_always, now=0)
+        there = {each.uid for each in self._cache.claims.holding(ledger, ledger.node)}
+        asked = [
             held
-            for held, pod in zip(asked, found, strict=True)
-            if pod is None or pod.metadata.uid != held.uid or has_finished(pod)
+            for held in ledger.allocations.values()
+            if held.release_by is None
+            and held.uid not in there
+            and self._may_have_ended(held, free_at)
         ]
+        found = await few_at_a_time(self._is_gone, asked)
+        return [held for held, is_gone in zip(asked, found, strict=True) if is_gone]
+
+    def _may_have_ended(self, held: Allocation, free_at: Callable[[Departure], int | None]) -> bool:
+        if held.dialect == DRA:
+            return has_ended(self._cache, held.uid, free_at)
+        departure = self._cache.departures.noted(held.uid)
+        if departure is not None:
+            return free_at(departure) is None
+        pod = self._cache.pod(held.pod_ref.namespace, held.pod_ref.name)
+        return pod is not None and pod.metadata.uid == held.uid and has_finished(pod)
+
+    async def _is_gone(self, held: Allocation) -> bool:
+        """Return whether there is no such claim, or no such pod that has not finished."""
+        if held.dialect == DRA:
+            claim = await self._claims.get(held.pod_ref)
+            return claim is None or claim.metadata.uid != held.uid
+        pod = await self._live.get(held.pod_ref)
+        return pod is None or pod.metadata.uid != held.uid or has_finished(pod)

@@ -11,6 +11,7 @@ import pytest
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, with_status
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
+from adapters.service.reconcile.nodes.node_reader import ClusterEndedPods
 from adapters.service.reconcile.nodes.tests.pods import bound
 from adapters.service.reconcile.nodes.tests.test_claims import pod_named
 from adapters.service.reconcile.nodes.tests.test_other_nodes import (
@@ -192,5 +193,52 @@ def test_a_plain_pod_whose_request_became_a_claim_holds_what_the_claim_has(
 
         assert (await rig.ledger()).allocations.keys() == {"u-claim"}
         assert await rig.free() == {SECOND_CARD}
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_free"),
+    [
+        pytest.param({"phase": "Succeeded"}, True, id="ended"),
+        pytest.param({"phase": "Running"}, False, id="runs"),
+        pytest.param(None, False, id="deleted by force"),
+    ],
+)
+def test_a_deleted_claim_whose_pod_has_ended_is_free_before_the_leader_writes_the_ledger(
+    pod: dict[str, str] | None, is_free: bool
+) -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.allocate(WHOLE)
+        ledger = await rig.ledger()
+        ended = ClusterEndedPods(rig.cache, rig.pods, rig.live, confirm_always=True)
+        running = bound(pod_named("p", "u-pod"), "n1", phase="Running")
+        rig.cache.put_pod(running)
+        if pod is None:
+            rig.cache.drop_pod(running.metadata)
+        else:
+            rig.cache.put_pod(bound(pod_named("p", "u-pod"), "n1", **pod))
+
+        assert not await ended.among(ledger), "the claim is there"
+        rig.cache.claims.drop_claim("team/c")
+        assert not await ended.among(ledger), "the API server has the claim"
+        rig.live.there = {}
+
+        free = [each.uid for each in await ended.among(ledger)]
+        assert free == (["u-claim"] if is_free else [])
+
+    asyncio.run(tried())
+
+
+def test_of_a_claim_that_no_watch_reported_nothing_is_known_to_have_ended() -> None:
+    async def tried() -> None:
+        before = await a_rig()
+        before.allocate(WHOLE)
+
+        rig = await a_rig()
+        ended = ClusterEndedPods(rig.cache, rig.pods, rig.live, confirm_always=False)
+
+        assert not await ended.among(await before.ledger())
 
     asyncio.run(tried())

@@ -35,6 +35,7 @@ from adapters.service.tests.builders import (
     a_service,
     read_pod,
 )
+from adapters.service.tests.claims import LiveClaims
 from adapters.service.tests.settling import run_settling, settled
 from adapters.stores.memory import MemoryQuotas, MemoryStore
 from adapters.stores.store import Change, Conflict, Stored
@@ -144,7 +145,7 @@ async def a_rig(
 ) -> Rig:
     cache = ClusterCache()
     pods, reporter = FakePods(), RecordingReporter()
-    ended = ClusterEndedPods(cache, pods, confirm_always=True)
+    ended = ClusterEndedPods(cache, pods, LiveClaims(), confirm_always=True)
     bench = await a_service(a_node("n1"), quotas=quotas, mirrored=mirrored, ended=ended)
     made = Reconciler(
         bench.service, cache, bench.store, pods, RecordingDecisionLog(), reporter=reporter
