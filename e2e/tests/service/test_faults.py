@@ -344,7 +344,7 @@ def test_clocks_that_jump_move_neither_the_lease_nor_a_binding_that_is_under_way
     assert world.lease().get("leaseTransitions") == before.get("leaseTransitions")
 
 
-def test_a_leader_that_is_killed_and_starts_again_leads_where_nobody_else_can(world: World) -> None:
+def test_a_leader_that_is_killed_and_starts_again_leads_where_no_other_can(world: World) -> None:
     before, others = world.lease(), (world.service.process, world.deaf.process)
     for each in filter(None, others):
         each.identity.signal_group(signal.SIGSTOP)  # they wait however long its start takes
