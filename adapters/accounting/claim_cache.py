@@ -143,6 +143,11 @@ class ClaimCache:
             self._leave_pool(earlier)
             self._slice_changed(earlier)
 
+    def is_allocated(self, held: Allocation) -> bool:
+        """Return whether the claim of an allocation has devices, on any node."""
+        known = self._by_name.get(held.pod)
+        return known is not None and known.uid == held.uid
+
     def allocations(self, uid: str) -> int:
         """Return how many allocations of a claim were reported, one after the other."""
         return self._numbers.get(uid, 0)

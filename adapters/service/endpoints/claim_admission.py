@@ -126,13 +126,11 @@ class ClaimAdmission:
         answer = await self._place(chosen, dry_run=dry_run)
         if isinstance(answer, ClaimOption) or answer.cause != IN_USE:
             return answer
-        if not dry_run and await self._service.release_ended(chosen.node):
-            again = await self._place(chosen, dry_run=dry_run)
-            if isinstance(again, ClaimOption):
-                return again
+        freed = not dry_run and await self._service.release_ended(chosen.node)
         others = claim_review.as_good(facts, chosen)
         others = claim_review.without_taints(others, self._catalog.rules)
-        other = await self._place(*others, dry_run=dry_run) if others else answer
+        options = (chosen, *others) if freed else others
+        other = await self._place(*options, dry_run=dry_run) if options else answer
         return other if isinstance(other, ClaimOption) else answer
 
     async def _place(self, *options: ClaimOption, dry_run: bool) -> ClaimOption | ClaimRefusal:

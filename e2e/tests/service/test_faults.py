@@ -32,6 +32,7 @@ from e2e.harness.processes.clock import Clock
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import Service, install, kube_like, start_service
+from e2e.tests.service.driving import asleep, started
 from e2e.tests.service.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight_gpu_node, violations
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
@@ -345,18 +346,14 @@ def test_clocks_that_jump_move_neither_the_lease_nor_a_binding_that_is_under_way
 
 
 def test_a_leader_that_is_killed_and_starts_again_leads_where_no_other_can(world: World) -> None:
-    before, others = world.lease(), (world.service.process, world.deaf.process)
-    for each in filter(None, others):
-        each.identity.signal_group(signal.SIGSTOP)  # they wait however long its start takes
-    try:
+    before, plane = world.lease(), world.plane
+    # However long its start takes, the others wait.
+    with asleep(started(plane, "dragoman")), asleep(started(plane, "deaf")):
         world.other.kill()
         written = world.lease()["renewTime"]
         world.other.start()
         within(60, lambda: world.lease()["renewTime"] != written)
         after = world.lease()
-    finally:
-        for each in filter(None, others):
-            each.identity.signal_group(signal.SIGCONT)
 
     same = ("holderIdentity", "acquireTime", "leaseTransitions")
     assert [after.get(each) for each in same] == [before.get(each) for each in same]

@@ -137,9 +137,12 @@ class ClaimReader:
             self._seen[name] = seen
 
 
-def has_ended(cache: ClusterCache, uid: str, free_at: Callable[[Departure], int | None]) -> bool:
-    """Return whether the watches have reported a claim, and that no pod can use its devices."""
-    if not cache.claims.allocations(uid) or _has_pods(cache, uid):
+def has_ended(
+    cache: ClusterCache, held: Allocation, free_at: Callable[[Departure], int | None]
+) -> bool:
+    """Return whether the watches saw a claim get devices and lose them, and all its pods end."""
+    claims, uid = cache.claims, held.uid
+    if claims.is_allocated(held) or not claims.allocations(uid) or _has_pods(cache, uid):
         return False
     return lingering_of_claim(cache, uid, free_at, moved=False) is None
 

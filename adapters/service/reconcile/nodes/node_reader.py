@@ -361,20 +361,17 @@ class ClusterEndedPods:
         """
         has_agent = ledger.node.name in self._cache.hardware
         free_at = partial(release_by, has_agent=has_agent, always=self.confirm_always, now=0)
-        there = {each.uid for each in self._cache.claims.holding(ledger, ledger.node)}
         asked = [
             held
             for held in ledger.allocations.values()
-            if held.release_by is None
-            and held.uid not in there
-            and self._may_have_ended(held, free_at)
+            if held.release_by is None and self._may_have_ended(held, free_at)
         ]
         found = await few_at_a_time(self._is_gone, asked)
         return [held for held, is_gone in zip(asked, found, strict=True) if is_gone]
 
     def _may_have_ended(self, held: Allocation, free_at: Callable[[Departure], int | None]) -> bool:
         if held.dialect == DRA:
-            return has_ended(self._cache, held.uid, free_at)
+            return has_ended(self._cache, held, free_at)
         departure = self._cache.departures.noted(held.uid)
         if departure is not None:
             return free_at(departure) is None
