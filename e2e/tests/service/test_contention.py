@@ -1,10 +1,8 @@
 """More pods than cards, two services that are killed at times: no card is allocated twice."""
 
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 
@@ -28,6 +26,7 @@ from e2e.harness.names import LEDGERS
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_koord_scheduler, start_kube_scheduler
 from e2e.harness.schedulers.service import Service, install, kube_like, start_service
+from e2e.tests.service.driving import asleep, started
 from e2e.tests.service.eight_gpu_node import (
     CARDS,
     FIT,
@@ -159,7 +158,7 @@ def test_a_terminating_pod_keeps_its_cards_and_a_finished_one_does_not(
 ) -> None:
     all_that_fit(plane, services)
     ends, finishes = sorted(bound(plane.api))[:2]
-    with kubelet_asleep(plane):
+    with asleep(started(plane, "kwok")):  # no kubelet confirms the end of a pod
         plane.api.delete(f"{PODS}/{ends}?gracePeriodSeconds=60")
         plane.api.merge(f"{PODS}/{finishes}/status", {"status": {"phase": "Succeeded"}})
 
@@ -315,14 +314,3 @@ def status_of_quota(plane: ControlPlane) -> Object:
     """What the service wrote into the quota."""
     found: Object = plane.api.get(f"{QUOTAS}/quota").get("status", {})
     return found
-
-
-@contextmanager
-def kubelet_asleep(plane: ControlPlane) -> Iterator[None]:
-    """No kubelet confirms the end of a pod for the length of a block."""
-    (kwok,) = [each for each in plane.run.processes if each.name == "kwok"]
-    kwok.identity.signal_group(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        kwok.identity.signal_group(signal.SIGCONT)
