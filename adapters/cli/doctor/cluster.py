@@ -148,6 +148,8 @@ def needed(seen: Observed) -> Iterator[tuple[Account, Permission]]:
             wanted.append(Permission("create", "", "pods/eviction"))
         if release.reads_claims:
             wanted += _READ_CLAIMS
+        if release.below("dra", "arbiter"):
+            wanted.append(Permission("patch", CLAIMS, "resourceclaims"))
         if release.below("dra", "shadows"):
             wanted += [
                 Permission("create", CLAIMS, "resourceclaims", namespace=own),

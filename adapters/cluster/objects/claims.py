@@ -1,15 +1,16 @@
-"""Reads single ResourceClaims, and writes shadow claims."""
+"""Reads and annotates single ResourceClaims, and writes shadow claims."""
 
 import msgspec
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import RESOURCE_CLAIMS
+from adapters.cluster.objects.annotations import annotate
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.shadows import ShadowClaim
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import Metadata, Wire
+from adapters.wire.kube import Changes, Metadata, Wire
 from core.requests.request import PodRef
 
 _CLAIM = PartialDecoder(ResourceClaim)
@@ -25,6 +26,13 @@ class ClaimClient:
         """Return the claim with this namespace and name, of any uid; None where there is none."""
         body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
         return None if body is None else read(_CLAIM, body)
+
+    async def annotate(
+        self, claim: PodRef, annotations: Changes, labels: Changes | None = None
+    ) -> ResourceClaim:
+        """Annotate the claim with this uid, and return it; see ``annotate``."""
+        path = RESOURCE_CLAIMS.path(claim.name, claim.namespace)
+        return read(_CLAIM, await annotate(self._client, path, claim.uid, annotations, labels))
 
 
 class _StoredStatus(Wire, frozen=True, gc=False):

@@ -6,11 +6,10 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAn
 eviction.go beside it.
 """
 
-from http import HTTPStatus
-
 from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, UNANSWERED, ClusterError, read
 from adapters.cluster.api.paths import DISRUPTION_BUDGETS, PODS, Selection
+from adapters.cluster.objects.annotations import annotate
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Changes, Entries, Pod
 from adapters.wire.kube_policy import Budget
@@ -44,27 +43,10 @@ class PodClient:
     async def annotate(
         self, pod: PodRef, annotations: Changes, labels: Changes | None = None, version: str = ""
     ) -> Pod:
-        """Set annotations and labels of the pod with this uid, and return it; None removes one.
-
-        The pod must still have the resourceVersion ``version``, where that is not empty.
-
-        Raises:
-            ClusterError: status 409 where the pod of this name has another uid or version, 404
-                where there is none.
-        """
-        metadata = {
-            "uid": pod.uid,
-            **({"resourceVersion": version} if version else {}),
-            "annotations": dict(annotations),
-            "labels": dict(labels or {}),
-        }
-        try:
-            path = PODS.path(pod.name, pod.namespace)
-            return read(_POD, await self._client.patch(path, {"metadata": metadata}))
-        except ClusterError as error:
-            if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in error.message:
-                raise ClusterError(CONFLICT, "Conflict", error.message) from error
-            raise
+        """Annotate the pod with this uid, and return it; see ``annotate``."""
+        path = PODS.path(pod.name, pod.namespace)
+        body = await annotate(self._client, path, pod.uid, annotations, labels, version)
+        return read(_POD, body)
 
     async def bind(
         self, pod: PodRef, node: str, annotations: Entries, labels: Entries, version: str = ""

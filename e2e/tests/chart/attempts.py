@@ -363,7 +363,7 @@ PLUGIN = [
     denied("plugin", "GET", f"{LEDGERS}/n21"),
 ]
 
-OF_A_POD = "may change of a pod only annotations and labels"
+OF_A_POD = "may change of a pod or ResourceClaim only annotations and labels"
 SERVICE = [
     *writes("service", f"{PODS}/placed", ""),
     Attempt(
@@ -389,6 +389,12 @@ SERVICE = [
         "service", "a taint", "PATCH", f"{NODES}/n22",
         {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, OF_A_POD, MERGE,
     ),
+    Attempt("service", "a claim's annotation", "PATCH", f"{CLAIMS}/c", annotated(), "", MERGE),
+    Attempt(
+        "service", "a claim's finalizer", "PATCH", f"{CLAIMS}/c",
+        {"metadata": {"finalizers": ["example.com/a"]}}, OF_A_POD, MERGE,
+    ),
+    denied("service", "PATCH", f"{CLAIMS}/c/status", {"status": {}}),
     denied("service", "PATCH", f"{NODES}/n22/status", annotated()),
     denied("service", "PATCH", f"{PODS}/placed/status", {"status": {"phase": "Failed"}}),
     denied("service", "DELETE", f"{PODS}/placed"),

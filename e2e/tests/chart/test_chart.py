@@ -121,8 +121,8 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status"},
         "dragoman-service": {
             "events", "moveplans/status", "nodeledgers", "nodes", "nodes/status", "pods",
-            "pods/binding", "pods/eviction", "resourceclaims/binding", "sharequotas",
-            "sharequotas/status", "subjectaccessreviews", "tokenreviews",
+            "pods/binding", "pods/eviction", "resourceclaims", "resourceclaims/binding",
+            "sharequotas", "sharequotas/status", "subjectaccessreviews", "tokenreviews",
         },
     }  # fmt: skip
 

@@ -17,6 +17,7 @@ from e2e.harness.processes.waiting import within
 from e2e.tests.chart.attempts import (
     ATTEMPTS,
     BOUND,
+    CLAIMS,
     KEY,
     NODES,
     OWN,
@@ -60,7 +61,7 @@ def a_role(api: Api, name: str, resources: list[str], *verbs: str) -> None:
 def identities(plane: ControlPlane) -> dict[str, Api]:
     """The server as each identity sees it, with the objects that they try to change."""
     api = plane.api
-    chart.apply(plane, rendered({"dra": {"enabled": True}}))
+    chart.apply(plane, rendered({"dra": {"enabled": True, "arbiter": {"enabled": True}}}))
     api.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
     for node in ("n21", "n22"):
         api.create(NODES, {"metadata": {"name": node}})
@@ -78,6 +79,8 @@ def identities(plane: ControlPlane) -> dict[str, Api]:
     for part in ("annotations", "labels"):
         api.merge(f"{PODS}/{BOUND}", annotated(value="n21", part=part))
     api.create("/api/v1/namespaces/default/pods", a_pod("elsewhere"))
+    device = {"name": "r", "exactly": {"deviceClassName": "cards"}}
+    api.create(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [device]}}})
     api.create(f"{OWN}/pods", a_pod("of-n21", serviceAccountName="dragoman-node", nodeName="n21"))
     plugin = {"metadata": {"name": "volcano-device-plugin"}}
     api.create("/api/v1/namespaces/kube-system/serviceaccounts", plugin)

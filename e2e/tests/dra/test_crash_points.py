@@ -10,6 +10,7 @@ from signal import SIGKILL
 
 import pytest
 
+from adapters.repairs.repairs import RELEASED
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
@@ -132,8 +133,11 @@ def test_an_arbiter_that_is_killed_after_the_claim_was_written_finds_it_again(
     world.wait_until_bound("one")
 
 
-def test_a_claim_that_is_deleted_while_its_arbiter_is_dead_holds_nothing(world: World) -> None:
-    """The ledger was written, and no scheduler tries again."""
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_claim_that_no_scheduler_tries_again_after_its_arbiter_was_killed_holds_nothing(
+    world: World, is_deleted: bool
+) -> None:
+    """The ledger was written. One that stays is changed, so that no late write allocates it."""
     api = world.plane.api
     fault = Fault(commit, cut(done=True, first=world.kill))
     world.proxy.faults.append(fault)
@@ -143,10 +147,13 @@ def test_a_claim_that_is_deleted_while_its_arbiter_is_dead_holds_nothing(world: 
     assert "one" in held(world.plane, NODE)
 
     api.delete(f"{PODS}/one?gracePeriodSeconds=0")
-    api.delete(f"{CLAIMS}/one")
+    if is_deleted:
+        api.delete(f"{CLAIMS}/one")
     world.service.start()
 
     within(60, world.agrees)
+    if not is_deleted:
+        assert RELEASED in api.get(f"{CLAIMS}/one")["metadata"]["annotations"]
     for name in ("two", "three"):
         add(api, name, SCHEDULERS[0], 60 * GIB)
     world.wait_until_bound("two", "three")

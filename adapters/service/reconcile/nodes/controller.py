@@ -30,11 +30,11 @@ from adapters.repairs.repairs import (
 )
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.commit.ledger_writer import LedgerContended
-from adapters.service.decide.ports import DecisionLog, LiveClaims
+from adapters.service.decide.ports import DecisionLog
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.nodes.claim_reader import ClaimReader
 from adapters.service.reconcile.nodes.node_reader import LivePods, NodeReader, OrphanTracker
-from adapters.service.reconcile.nodes.pod_writer import PodWriter
+from adapters.service.reconcile.nodes.pod_writer import ChangeableClaims, PodWriter
 from adapters.service.reconcile.reporter import RepairReporter
 from adapters.service.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
@@ -48,6 +48,10 @@ from core.requests.grant import Allocation
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
+
+CLAIM_GRACE = 10
+"""Seconds after which an allocation of a claim that has none in its status is released. By default
+the API server waits 5 seconds for the arbiter; of a later write see ``_invalidate_bindings``."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -77,7 +81,7 @@ class Reconciler:
         reporter: RepairReporter | None = None,
         *,
         confirm_always: bool = True,
-        live_claims: LiveClaims | None = None,
+        live_claims: ChangeableClaims | None = None,
     ) -> None:
         """Reconcile nothing yet.
 
@@ -91,16 +95,17 @@ class Reconciler:
         self._decision_log = decision_log
         self._reporter = reporter or RepairReporter()
         self._grace = grace
+        self._orphans = OrphanTracker(grace * SECOND, CLAIM_GRACE * SECOND)
         self._reader = NodeReader(
             cache,
             live,
             service.ports.clock,
-            OrphanTracker(grace * SECOND),
+            self._orphans,
             ClaimReader(cache, live_claims),
             self._reporter,
             confirm_always=confirm_always,
         )
-        self._writer = PodWriter(service, cache, store, live, grace * SECOND)
+        self._writer = PodWriter(service, cache, store, live, live_claims, grace * SECOND)
         self._queue = WorkQueue(self._seconds, REST)
         self._drift: dict[str, tuple[Problem, ...]] = {}
 
@@ -271,32 +276,32 @@ class Reconciler:
     async def _invalidate_bindings(
         self, repairs: Sequence[Repair], view: NodeView
     ) -> frozenset[str] | None:
-        """Change each pod whose cards are released because it was not bound in time.
+        """Change each pod or claim whose cards are released because it was not bound in time.
 
-        Those of a ledger that was deleted may be any that are not bound.
+        Those of a ledger that was deleted may be any pods that are not bound.
 
-        A service that was stopped after its commit may still send the Binding. It names the version
-        of the pod that it read, so that the API server refuses it from now on. The ledger is
-        written afterwards, and only as it was read before: a later attempt to bind the pod, which
-        knows the new version, writes the ledger first.
+        A service that was stopped after its commit may still send the Binding, and the API server
+        still write the claim. Both name the version of the object that was read, so that they
+        conflict from now on. The ledger is written afterwards, and only as it was read before: a
+        later attempt, which knows the new version, writes the ledger first.
 
         Returns:
             the uids of the allocations that must stay, because a pod was not changed: an admission
-            policy may deny it for ever, which must hold up no other repair. None where a pod was
-            bound meanwhile.
+            policy may deny it for ever, which must hold up no other repair. A claim that may not be
+            changed is released after ``GRACE``: the API server ends a request after 60 seconds
+            (kube-apiserver, ``--request-timeout``). None where a pod was bound meanwhile.
         """
         unchanged: set[str] = set()
         for repair in repairs:
-            if (
-                isinstance(repair, Release)
-                and repair.why is ReleaseCause.NEVER_BOUND
-                and repair.allocation.dialect != DRA
-            ):
-                try:
-                    if not await self._writer.invalidate(repair.allocation, view):
-                        return None
-                except OSError:
-                    unchanged.add(repair.allocation.uid)
+            if not isinstance(repair, Release) or repair.why is not ReleaseCause.NEVER_BOUND:
+                continue
+            allocation, now = repair.allocation, self._service.ports.clock.now()
+            try:
+                if not await self._writer.invalidate(allocation, view):
+                    return None
+            except OSError:
+                if allocation.dialect != DRA or not self._orphans.is_past_grace(allocation, now):
+                    unchanged.add(allocation.uid)
         return frozenset(unchanged)
 
     async def _finish(self, repair: Repair, node: str) -> None:

@@ -122,10 +122,12 @@ def _unversioned(metadata: Metadata) -> Metadata:
 class OrphanTracker:
     """Remembers since when allocations have been without a bound pod.
 
-    ``grace`` is how long an attempt to bind a pod may take, in the unit of ``now``.
+    ``grace`` is how long an attempt to bind a pod may take, in the unit of ``now``; ``claim_grace``
+    is that of a claim.
     """
 
     grace: int
+    claim_grace: int
     _unbound_since: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
 
     def abandoned(self, ledger: NodeLedger, bound: Mapping[str, str], now: int) -> tuple[str, ...]:
@@ -149,10 +151,16 @@ class OrphanTracker:
                 continue
             attempt = (uid, allocation.attempt)
             unbound_since[attempt] = earlier.get(attempt, now)
-            if where != "" or now - unbound_since[attempt] >= self.grace:
+            grace = self.claim_grace if allocation.dialect == DRA else self.grace
+            if where != "" or now - unbound_since[attempt] >= grace:
                 abandoned.append(uid)
         self._unbound_since[name] = unbound_since
         return tuple(abandoned)
+
+    def is_past_grace(self, allocation: Allocation, now: int) -> bool:
+        """Whether an allocation, of a claim too, has been without a bound pod for ``grace``."""
+        since = self._unbound_since[allocation.node].get((allocation.uid, allocation.attempt), now)
+        return now - since >= self.grace
 
 
 AT_ONCE = 8

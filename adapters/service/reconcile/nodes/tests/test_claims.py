@@ -1,8 +1,13 @@
 """Cards that ResourceClaims have are in the ledger as long as the claims have them."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
+import pytest
+
+from adapters.cluster.api.error import ClusterError
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.tests.builders import (
@@ -14,8 +19,14 @@ from adapters.dialects.dra.tests.builders import (
     a_slice,
     with_status,
 )
+from adapters.repairs.repairs import RELEASED
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
-from adapters.service.reconcile.nodes.controller import GRACE, Reconciler, unadopted
+from adapters.service.reconcile.nodes.controller import (
+    CLAIM_GRACE,
+    GRACE,
+    Reconciler,
+    unadopted,
+)
 from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import RecordingDecisionLog
@@ -152,12 +163,33 @@ def test_the_service_is_not_ready_before_claims_are_in_the_ledger() -> None:
 
 @dataclass
 class FakeClaims:
-    """An API server's claims."""
+    """An API server's claims.
+
+    Attributes:
+        frozen: whether a policy lets no client change them.
+        on_its_way: claims that the API server writes at the next change of one.
+    """
 
     there: dict[str, ResourceClaim] = field(default_factory=dict)
+    frozen: bool = False
+    on_its_way: dict[str, ResourceClaim] = field(default_factory=dict)
 
     async def get(self, claim: PodRef) -> ResourceClaim | None:
         return self.there.get(claim.name)
+
+    async def annotate(
+        self,
+        claim: PodRef,
+        annotations: Mapping[str, str | None],
+        labels: Mapping[str, str | None] | None = None,
+    ) -> ResourceClaim:
+        if self.frozen:
+            raise ClusterError(HTTPStatus.FORBIDDEN, "Forbidden", "a policy denied the request")
+        self.there |= self.on_its_way
+        found = self.there[claim.name]
+        assert found.metadata.uid == claim.uid
+        assert RELEASED in {**annotations, **(labels or {})}
+        return found
 
 
 UNALLOCATED = with_status({})
@@ -203,17 +235,38 @@ async def with_running_pod() -> tuple[FakeClaims, Rig, Reconciler, Pod]:
     return live, rig, reconciler, running
 
 
-def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace() -> None:
+@pytest.mark.parametrize(("frozen", "grace"), [(False, CLAIM_GRACE), (True, GRACE)])
+def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace(
+    frozen: bool, grace: int
+) -> None:
+    """Where no client may change it, after the time that the API server takes at most."""
+
     async def tried() -> None:
-        rig, reconciler = await an_arbiter(FakeClaims({"c": UNALLOCATED}))
+        rig, reconciler = await an_arbiter(FakeClaims({"c": UNALLOCATED}, frozen))
 
         assert await in_ledger(rig, reconciler)
-        rig.clock.time += (GRACE - 1) * SECOND
+        rig.clock.time += (grace - 1) * SECOND
         assert await in_ledger(rig, reconciler)
         rig.clock.time += SECOND
         assert not await in_ledger(rig, reconciler)
         assert rig.reporter.counts == ["never_bound"]
         assert rig.reporter.events == []
+
+    asyncio.run(tried())
+
+
+def test_a_committed_claim_that_is_allocated_just_before_it_is_changed_keeps_its_card() -> None:
+    async def tried() -> None:
+        live = FakeClaims({"c": UNALLOCATED})
+        rig, reconciler = await an_arbiter(live)
+        assert await in_ledger(rig, reconciler)
+        live.on_its_way = {"c": a_claim(a_result("gpu-0"), node="n1")}
+        rig.clock.time += CLAIM_GRACE * SECOND
+
+        assert not await reconciler.reconcile("n1")
+
+        assert await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == []
 
     asyncio.run(tried())
 

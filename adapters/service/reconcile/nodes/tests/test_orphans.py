@@ -11,7 +11,7 @@ def booked(*uids: str) -> NodeLedger:
 
 
 def test_a_pod_that_was_deleted_or_runs_elsewhere_is_abandoned_at_once() -> None:
-    tracker = OrphanTracker(grace=10)
+    tracker = OrphanTracker(10, 10)
 
     abandoned = tracker.abandoned(
         booked("gone", "here", "there"), {"here": "n", "there": "m"}, now=0
@@ -21,7 +21,7 @@ def test_a_pod_that_was_deleted_or_runs_elsewhere_is_abandoned_at_once() -> None
 
 
 def test_an_unbound_pod_keeps_its_cards_during_the_grace() -> None:
-    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker, ledger = OrphanTracker(10, 10), booked("p")
 
     abandoned = [tracker.abandoned(ledger, {"p": ""}, now) for now in (100, 109, 110)]
 
@@ -29,7 +29,7 @@ def test_an_unbound_pod_keeps_its_cards_during_the_grace() -> None:
 
 
 def test_every_attempt_to_bind_restarts_the_grace() -> None:
-    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker, ledger = OrphanTracker(10, 10), booked("p")
     tracker.abandoned(ledger, {"p": ""}, 100)
 
     again = ledger.renew("p")
@@ -39,7 +39,7 @@ def test_every_attempt_to_bind_restarts_the_grace() -> None:
 
 
 def test_a_pod_that_was_bound_in_between_restarts_the_grace() -> None:
-    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker, ledger = OrphanTracker(10, 10), booked("p")
     tracker.abandoned(ledger, {"p": ""}, 100)
     tracker.abandoned(ledger, {"p": "n"}, 105)
 
@@ -47,7 +47,7 @@ def test_a_pod_that_was_bound_in_between_restarts_the_grace() -> None:
 
 
 def test_other_changes_of_the_node_do_not_extend_the_grace() -> None:
-    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker, ledger = OrphanTracker(10, 10), booked("p")
     tracker.abandoned(ledger, {"p": ""}, 100)
 
     other = ledger.reserve(tentative(held(a_grant(), uid="q"))).commit("q")
