@@ -43,7 +43,7 @@ _LEASE = PartialDecoder(LeaseObject)
 
 
 OFFERED = 1
-"""Seconds for which a lease that was released, or is offered, keeps others from acquiring it."""
+"""Seconds that a lease lasts which was released, or is offered to those that follow its holder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ class Election:
                 return False
             if before_its_start or holder not in {None, "", self._identity}:
                 duration = lease.spec.lease_duration_seconds or self._term.duration
-                if before_its_start:
-                    duration += 2 * self._term.retry
+                if duration == OFFERED:  # those that have followed its holder come first
+                    duration = 0.0 if self._follows else duration + 2 * self._term.retry
                 seen = None if self._last_change is None else self._last_change[1]
                 if seen is None or time.monotonic() - seen <= duration:
                     return False

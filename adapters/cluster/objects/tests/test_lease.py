@@ -15,11 +15,12 @@ from adapters.cluster.tests.server import QUICK, Reply, Request, client, serving
 from adapters.tests.waiting import until
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
-TERM = LeaseTiming(duration=1.0, renew=0.6, retry=0.05)
+TERM = LeaseTiming(duration=2.0, renew=0.6, retry=0.05)
 # Where the machine's own delays must not look like the server's.
 PATIENT = LeaseTiming(duration=20.0, renew=10.0, retry=0.05)
-# Those that follow have long to take what one offers that starts again.
-OFFERING = LeaseTiming(duration=20.0, renew=10.0, retry=0.5)
+# One that starts again takes its lease back after three seconds; others look twice in five.
+OFFERING = LeaseTiming(duration=20.0, renew=10.0, retry=1.0)
+SELDOM = LeaseTiming(duration=20.0, renew=10.0, retry=2.0)
 HASTY = LeaseTiming(duration=20.0, renew=0.6, retry=0.05)
 
 Test = Callable[[Callable[[str], Election], Objects], Awaitable[None]]
@@ -193,10 +194,11 @@ def held_by(name: str, renewed: str, seconds: int = 15) -> dict[str, object]:
     return {"metadata": {"name": "l", "namespace": "n", "resourceVersion": renewed}, "spec": spec}
 
 
-def test_a_leader_that_starts_again_offers_its_lease_to_one_that_has_followed_it() -> None:
+def test_one_that_has_followed_a_leader_takes_at_its_first_look_what_that_offers() -> None:
     async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
         objects.at[LEASE] = held_by("a", "1")
         follower = candidate("b")
+        follower._term = SELDOM
         tasks = [asyncio.create_task(follower.run(work))]
         await until(partial(more_requests, objects, objects.requests + 2))
         objects.at[LEASE] = held_by("a", "2")
@@ -241,7 +243,7 @@ def test_a_leader_knows_whether_it_has_followed_the_one_before_until_its_end(
         election = candidate("a")
         tasks: list[asyncio.Task[None]] = []
         for name, renewed in holders:
-            objects.at[LEASE] = held_by(name, renewed, 1)
+            objects.at[LEASE] = held_by(name, renewed, 2)
             seen = objects.requests
             tasks = tasks or [asyncio.create_task(election.run(work))]
             await until(partial(more_requests, objects, seen + 2))
