@@ -188,7 +188,7 @@ def start(
         scheduler: of ``MODES``.
         mode: of it.
         name: by which pods name it.
-        gates: features of kube-scheduler beside its own.
+        gates: features of kube-scheduler or koord-scheduler beside its own.
     """
     is_own = mode in (OWN, NATIVE)
     if scheduler == "vc-scheduler":
@@ -206,7 +206,7 @@ def start(
     if mode == STOCK:
         del configuration["percentageOfNodesToScore"]
     if scheduler == "koord-scheduler":
-        start_koord_scheduler_alone(plane, configuration)
+        start_koord_scheduler_alone(plane, configuration, gates=gates)
     else:
         start_kube_scheduler(plane, configuration, gates=gates)
 

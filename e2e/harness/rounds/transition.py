@@ -69,6 +69,11 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
     },
     "hami": {GPU: "1", "nvidia.com/gpumem": str(PART), "nvidia.com/gpucores": "25"},
 }
+SHARES = "DRAConsumableCapacity=true"
+"""Without this feature koord-scheduler 1.8.0 takes a shared device for free as soon as one of its
+claims ends. Source: k8s.io/kubernetes 1.35.2, pkg/scheduler/framework/plugins/dynamicresources,
+allocateddevices.go. kube-scheduler 1.37 has it."""
+
 DIALECTS = ("volcano", "koordinator", "metax")
 THREE = ("plain", "volcano", "koordinator")
 """Kinds for all three schedulers: vc-scheduler adds up amounts of MetaX's that no node states."""
@@ -531,23 +536,23 @@ def _started(
     if not served:
         none = Service(plane, "none", clear=DISCARD, secure=DISCARD)
         stack.enter_context(changing(plane.api, *names, seconds=10))
-        for scheduler, mode, name in (
-            ("kube-scheduler", pace.NONE, KUBE),
-            ("koord-scheduler", pace.OWN, KOORD),
-            ("vc-scheduler", pace.OWN, VOLCANO),
+        for scheduler, mode, name, gates in (
+            ("kube-scheduler", pace.NONE, KUBE, ""),
+            ("koord-scheduler", pace.OWN, KOORD, SHARES),
+            ("vc-scheduler", pace.OWN, VOLCANO, ""),
         ):
-            start = partial(pace.start, plane, none, scheduler, mode, name)
+            start = partial(pace.start, plane, none, scheduler, mode, name, gates)
             stack.enter_context(turn(start, plane))
         return None
     values = {**plane.values, "webhooks": {"bindings": {"failurePolicy": "Fail"}}}
     pair = stack.enter_context(replicas(replace(plane, values=values)))
     within(60, lambda: is_asked(plane.api))
-    for scheduler, name in (
-        ("kube-scheduler", KUBE),
-        ("koord-scheduler", KOORD),
-        ("vc-scheduler", VOLCANO),
+    for scheduler, name, gates in (
+        ("kube-scheduler", KUBE, ""),
+        ("koord-scheduler", KOORD, SHARES),
+        ("vc-scheduler", VOLCANO, ""),
     ):
-        start = partial(pace.start, plane, pair.front, scheduler, pace.EXTENDER, name)
+        start = partial(pace.start, plane, pair.front, scheduler, pace.EXTENDER, name, gates)
         stack.enter_context(turn(start, plane))
     return pair
 

@@ -70,9 +70,9 @@ def start_koord_scheduler(plane: ControlPlane, configuration: Written) -> None:
 
 
 def start_koord_scheduler_alone(
-    plane: ControlPlane, configuration: Written, *, leads: bool = False
+    plane: ControlPlane, configuration: Written, *, leads: bool = False, gates: str = ""
 ) -> None:
-    """Start koord-scheduler; the definitions must be there.
+    """Start koord-scheduler; the definitions must be there, and ``gates`` are as of vc-scheduler.
 
     Without ``--port=0`` it takes port 10251 of the machine, also where it has a configuration file,
     whatever its help says. Source: koordinator 1.8.0 cmd/koord-scheduler/app/options.
@@ -81,7 +81,7 @@ def start_koord_scheduler_alone(
     there = {row["metadata"]["name"] for row in plane.api.get(NAMESPACES)["items"]}
     if KOORDINATOR not in there:
         plane.api.create(NAMESPACES, {"metadata": {"name": KOORDINATOR}})
-    more: Flags = {"port": 0}
+    more: Flags = {"port": 0} | ({"feature-gates": gates} if gates else {})
     _start_kubernetes_like(
         plane, "koordinator", "koord-scheduler", configuration, more, leads=leads
     )
