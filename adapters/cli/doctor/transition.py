@@ -41,6 +41,12 @@ _NAMES = {
 
 _GATE_OFF = "DynamicResourceAllocation=false"
 
+_SHARES = "DRAConsumableCapacity=true"
+"""Off by default before Kubernetes 1.36, with whose parts koord-scheduler 1.8.0 and vc-scheduler
+1.14.1 are built. Without it they take the card of several claims for free when one of these ends.
+Source: k8s.io/kubernetes v1.35.2 pkg/scheduler/framework/plugins/dynamicresources,
+allocateddevices.go."""
+
 _SLICES = "ResourceSlices of "
 
 _SWITCHES = {
@@ -227,9 +233,22 @@ def _everywhere(
     blind: dict[str, str] = {}
     if volcanos and not any(map(cluster.VOLCANO_ALLOCATES.search, volcanos)):
         blind[VOLCANO] = "without predicate.DynamicResourceAllocationEnable: true"
+    are_shared = any(
+        each.is_shared for node in fleet.nodes for each in fleet.claims.devices.own(node)
+    )
+    unaware: dict[str, None] = {}
     for found in scheduler_pods(seen.pods if seen else ()):
-        if any(_GATE_OFF in word for each in found.pod.spec.containers for word in each.words):
-            blind[_NAMES[found.scheduler]] = f"with {_GATE_OFF}"
+        name = _NAMES[found.scheduler]
+        words = " ".join(word for each in found.pod.spec.containers for word in each.words)
+        if _GATE_OFF in words:
+            blind[name] = f"with {_GATE_OFF}"
+        elif found.scheduler is not Scheduler.KUBE and name not in blind and _SHARES not in words:
+            unaware[found.scheduler.value] = None
+    for program in unaware if are_shared else ():
+        yield Blocker(
+            f"{program} takes a card for free as soon as one of several claims on it ends:"
+            f" start it with --feature-gates={_SHARES}"
+        )
     waiting: dict[str, list[str]] = {}
     for pod in fleet.pending():
         if pod.spec.resource_claims:
