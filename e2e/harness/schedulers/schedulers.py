@@ -81,7 +81,7 @@ def start_koord_scheduler_alone(
     there = {row["metadata"]["name"] for row in plane.api.get(NAMESPACES)["items"]}
     if KOORDINATOR not in there:
         plane.api.create(NAMESPACES, {"metadata": {"name": KOORDINATOR}})
-    more: Flags = {"port": 0} | ({"feature-gates": gates} if gates else {})
+    more: Flags = {"port": 0, **({"feature-gates": gates} if gates else {})}
     _start_kubernetes_like(
         plane, "koordinator", "koord-scheduler", configuration, more, leads=leads
     )
