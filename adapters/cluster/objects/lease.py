@@ -158,9 +158,8 @@ class Election:
             lease = await self._read()
             if lease is None:
                 path = LEASES.collection(self._namespace)
-                self._acquires = True
+                self._acquires, self.took_over = True, False
                 await self._client.create(path, self._body(self._spec(None)))
-                self.took_over = False
                 return True
             holder = lease.spec.holder_identity
             before_its_start = holder == self._identity and not self._acquires
@@ -175,9 +174,9 @@ class Election:
                 if seen is None or time.monotonic() - seen <= duration:
                     return False
             self._acquires = True
-            await self._write(lease, self._spec(lease.spec))
-            if before_its_start or holder != self._identity:
+            if before_its_start or holder != self._identity:  # also where its answer is lost
                 self.took_over = bool(holder) and not self._follows
+            await self._write(lease, self._spec(lease.spec))
         except ClusterError as error:
             if self.report is not None and error.status != CONFLICT:
                 self.report(error)
@@ -196,11 +195,10 @@ class Election:
             return None
         lease = read(_LEASE, body)
         if self._last_change is None or self._last_change[0].spec != lease.spec:
-            holder = lease.spec.holder_identity
-            self._follows = (
-                self._last_change is not None
-                and self._last_change[0].spec.holder_identity == holder
-            )
+            known = None if self._last_change is None else self._last_change[0].spec
+            is_same = known is not None and known.holder_identity == lease.spec.holder_identity
+            if not is_same or lease.spec.lease_duration_seconds != OFFERED:  # an offer renews none
+                self._follows = is_same
             self._last_change = (lease, time.monotonic())
         return lease
 
@@ -210,7 +208,7 @@ class Election:
         changes = 0 if earlier is None else (earlier.lease_transitions or 0)
         return LeaseSpec(
             holder_identity=self._identity,
-            lease_duration_seconds=max(1, round(self._term.duration)),
+            lease_duration_seconds=max(OFFERED + 1, round(self._term.duration)),
             acquire_time=earlier.acquire_time if renewed and earlier is not None else now,
             renew_time=now,
             lease_transitions=changes if renewed or earlier is None else changes + 1,

@@ -18,9 +18,10 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
 TERM = LeaseTiming(duration=2.0, renew=0.6, retry=0.05)
 # Where the machine's own delays must not look like the server's.
 PATIENT = LeaseTiming(duration=20.0, renew=10.0, retry=0.05)
-# One that starts again takes its lease back after three seconds; others look twice in five.
+# One that starts again takes its lease back after three seconds. Others look once or twice until
+# then, and may need each look.
 OFFERING = LeaseTiming(duration=20.0, renew=10.0, retry=1.0)
-SELDOM = LeaseTiming(duration=20.0, renew=10.0, retry=2.0)
+SELDOM = LeaseTiming(duration=20.0, renew=10.0, retry=1.6)
 HASTY = LeaseTiming(duration=20.0, renew=0.6, retry=0.05)
 
 Test = Callable[[Callable[[str], Election], Objects], Awaitable[None]]
@@ -211,6 +212,49 @@ def test_one_that_has_followed_a_leader_takes_at_its_first_look_what_that_offers
         await stop(*tasks)
 
     run(test, OFFERING)
+
+
+@pytest.mark.parametrize("holder_before", ["a", "x"])
+def test_a_leader_whose_first_write_has_no_answer_knows_that_it_has_not_followed(
+    holder_before: str,
+) -> None:
+    """Whether it offers the lease first, or takes it."""
+
+    async def main() -> None:
+        objects = Objects()
+        objects.at[LEASE] = held_by(holder_before, "1", 2)
+        lost = False
+
+        async def losing(request: Request, reply: Reply) -> None:
+            nonlocal lost
+            status, body = objects.answer(request)
+            if request.method == "PUT" and not lost:
+                lost, status, body = True, 422, {}  # the client does not ask again
+            await reply.answer(status, body)
+
+        async with serving(losing) as server, client(server) as api:
+            election = Election(api, "n", "l", "a", TERM)
+            task = asyncio.create_task(election.run(work))
+            await until(lambda: election.leading)
+            assert lost
+            assert election.took_over
+            await stop(task)
+
+    asyncio.run(main())
+
+
+def test_one_that_saw_a_leader_once_has_not_followed_it_when_that_offers_its_lease() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        objects.at[LEASE] = held_by("x", "1")
+        election = candidate("a")
+        task = asyncio.create_task(election.run(work))
+        await until(partial(more_requests, objects, objects.requests + 2))
+        objects.at[LEASE] = held_by("x", "1", 1)
+        await until(lambda: election.leading)
+        assert election.took_over
+        await stop(task)
+
+    run(test, PATIENT)
 
 
 def test_a_candidate_releases_no_lease_that_it_held_before_it_started_again() -> None:
