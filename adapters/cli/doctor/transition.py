@@ -3,6 +3,7 @@
 Who has the cards and who advertises them is what ``audit`` reads, too.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,9 +42,9 @@ _NAMES = {
 
 _GATE_OFF = "DynamicResourceAllocation=false"
 
-_SHARES = "DRAConsumableCapacity=true"
-"""Off by default before Kubernetes 1.36, with whose parts koord-scheduler 1.8.0 and vc-scheduler
-1.14.1 are built. Without it they take the card of several claims for free when one of these ends.
+_SHARES = re.compile(r"(?i)(?:DRAConsumableCapacity|AllAlpha)=(?:1|t|true)\b")
+"""Off by default before Kubernetes 1.36; koord-scheduler 1.8.0 is built with 1.35, vc-scheduler
+1.14.1 with 1.34. Without it they take the card of several claims for free when one of these ends.
 Source: k8s.io/kubernetes v1.35.2 pkg/scheduler/framework/plugins/dynamicresources,
 allocateddevices.go."""
 
@@ -236,18 +237,18 @@ def _everywhere(
     are_shared = any(
         each.is_shared for node in fleet.nodes for each in fleet.claims.devices.own(node)
     )
-    unaware: dict[str, None] = {}
+    unaware: set[str] = set()
     for found in scheduler_pods(seen.pods if seen else ()):
         name = _NAMES[found.scheduler]
         words = " ".join(word for each in found.pod.spec.containers for word in each.words)
         if _GATE_OFF in words:
             blind[name] = f"with {_GATE_OFF}"
-        elif found.scheduler is not Scheduler.KUBE and name not in blind and _SHARES not in words:
-            unaware[found.scheduler.value] = None
-    for program in unaware if are_shared else ():
+        elif are_shared and found.scheduler is not Scheduler.KUBE and name not in blind:
+            unaware |= set() if _SHARES.search(words) else {found.scheduler.value}
+    for program in sorted(unaware):
         yield Blocker(
-            f"{program} takes a card for free as soon as one of several claims on it ends:"
-            f" start it with --feature-gates={_SHARES}"
+            f"{program} (as of Kubernetes 1.35) takes a card for free as soon as one of several"
+            " claims on it ends: start it with --feature-gates=DRAConsumableCapacity=true"
         )
     waiting: dict[str, list[str]] = {}
     for pod in fleet.pending():

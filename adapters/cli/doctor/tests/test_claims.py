@@ -68,6 +68,15 @@ def test_rights_that_shadow_claims_need_are_asked_for() -> None:
     assert "delete resourceclaims.resource.k8s.io in dragoman-system" in found.text
 
 
+def test_the_right_that_the_arbiter_needs_is_asked_for() -> None:
+    cluster = with_dra(claims=True, arbiter=True)
+    cluster.forbidden.add(("patch", "resourceclaims"))
+
+    (found,) = cluster.problems()
+
+    assert "patch resourceclaims.resource.k8s.io" in found.text
+
+
 def test_classes_that_the_user_may_not_read_are_a_warning() -> None:
     cluster = with_dra(claims=True)
     cluster.refused.add("deviceclasses")

@@ -349,13 +349,22 @@ def test_a_gate_that_is_off_is_in_the_way_of_the_pods_that_wait_for_its_schedule
     )
 
 
-@pytest.mark.parametrize(("is_shared", "gates"), [(True, ""), (True, "true"), (False, "")])
+@pytest.mark.parametrize(
+    ("is_shared", "gates"),
+    [
+        (True, ""),
+        (True, "AllBeta=true"),
+        (True, "DRAConsumableCapacity=true"),
+        (True, "A=false,AllAlpha=1"),
+        (False, ""),
+    ],
+)
 def test_a_scheduler_that_counts_no_shares_of_a_shared_device_is_named(
     is_shared: bool, gates: str
 ) -> None:
     cluster = with_dra(claims=True, arbiter=True, shadows=True)
     scheduler = cluster.find("pods", "koord-scheduler")["spec"]["containers"][0]
-    scheduler["args"] += [f"--feature-gates=DRAConsumableCapacity={gates}"] if gates else []
+    scheduler["args"] += [f"--feature-gates={gates}"] if gates else []
     published = a_slice(uuid(1))
     published["spec"]["devices"][0]["allowMultipleAllocations"] = is_shared
     things = stream(plugin(), published)
@@ -365,10 +374,10 @@ def test_a_scheduler_that_counts_no_shares_of_a_shared_device_is_named(
 
     assert found == (
         [
-            "koord-scheduler takes a card for free as soon as one of several claims on it ends:"
-            " start it with --feature-gates=DRAConsumableCapacity=true"
+            "koord-scheduler (as of Kubernetes 1.35) takes a card for free as soon as one of"
+            " several claims on it ends: start it with --feature-gates=DRAConsumableCapacity=true"
         ]
-        if is_shared and not gates
+        if is_shared and gates in {"", "AllBeta=true"}
         else []
     )
 
