@@ -63,6 +63,7 @@ class ClaimCache:
         self.classes: dict[str, dra.DeviceClass] = {}
         self._rules: dict[str, dra.DeviceTaintRule] = {}
         self._waiting: dict[str, tuple[Metadata, bytes]] = {}
+        self._fresh: set[str] = set()
         self._templates: dict[str, tuple[Metadata, bytes]] = {}
         self.revision = 0
         self._numbers: dict[str, int] = {}
@@ -72,10 +73,12 @@ class ClaimCache:
         """Add or replace a claim; one without an allocation holds nothing."""
         self.shadows.put(claim)
         name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
-        new = allocated(claim)
+        new, had_devices = allocated(claim), name in self._by_name
         self._put(name, new)
         if isinstance(claim, dra.ListedClaim) and new is None:
             known, spec = self._waiting.get(name), bytes(claim.spec)
+            if known is None and not had_devices:
+                self._fresh.add(claim.metadata.uid)
             self._waiting[name] = claim.metadata, spec
             self.revision += known is None or known[1] != spec
 
@@ -111,10 +114,24 @@ class ClaimCache:
                 self._of_pod.setdefault(pod.uid, {})[name] = new
             self._changed(new.nodes)
 
+    def listed(self) -> None:
+        """Take the end of a full list of claims: what they had before it is not known."""
+        self._fresh.clear()
+
+    def never_had_devices(self, uid: str) -> bool:
+        """Return whether a watch has reported all that a claim was since it was made: no devices.
+
+        False where that is not known.
+        """
+        return uid in self._fresh
+
     def drop_claim(self, name: str) -> None:
         """Remove a claim, by ``namespace/name``."""
         self.shadows.drop(name)
-        self.revision += self._waiting.pop(name, None) is not None
+        waiting = self._waiting.pop(name, None)
+        if waiting is not None:
+            self.revision += 1
+            self._fresh.discard(waiting[0].uid)
         earlier = self._by_name.pop(name, None)
         if earlier is None:
             return

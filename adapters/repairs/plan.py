@@ -229,7 +229,9 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
         return None
     where = view.bound.get(uid)
     if where == "":
-        return Release(allocation, ReleaseCause.NEVER_BOUND) if uid in view.overdue else None
+        may_run = allocation.release_by is not None and not _is_over(allocation, view)
+        is_overdue = uid in view.overdue and not may_run
+        return Release(allocation, ReleaseCause.NEVER_BOUND) if is_overdue else None
     if where is not None:
         is_elsewhere = where != view.ledger.node.name
         return Release(allocation, ReleaseCause.ELSEWHERE) if is_elsewhere else None

@@ -14,8 +14,9 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
 RELEASED = "dragoman.dev/released"
-"""Annotation of a pod that was not bound in time, or its label where it has no room for one: when
-the cards were released that it had, or may have had in a ledger that was deleted."""
+"""Annotation of a pod that was not bound in time, or a claim that was not allocated, or its label
+where it has no room for one: when the cards were released that it had, or may have had in a ledger
+that was deleted."""
 
 RELEASED_LABEL = "%Y-%m-%dT%H.%M.%S.%f"
 """How the label has the time."""

@@ -154,3 +154,28 @@ def test_answers_change_with_what_a_claim_requests_not_with_its_annotations() ->
         return cache.revision
 
     assert put(1) == put(1, at="now") < put(2)
+
+
+def test_a_claim_that_was_made_since_the_last_full_list_never_had_devices_until_it_has_some() -> (
+    None
+):
+    cache, found = ClaimCache(lambda _: None), list[bool]()
+
+    def put(uid: str, status: str = "{}") -> None:
+        metadata = Metadata(name="w", namespace="team", uid=uid)
+        cache.put_claim(ListedClaim(metadata, msgspec.Raw(status.encode()), msgspec.Raw(b"{}")))
+        found.append(cache.never_had_devices(uid))
+
+    put("listed")
+    cache.listed()
+    put("listed")
+    cache.drop_claim("team/w")
+    put("made")
+    put("made", '{"allocation": {}}')
+    put("made")
+    cache.drop_claim("team/w")
+    put("again")
+    cache.listed()
+    put("again")
+
+    assert found == [True, False, True, False, False, True, False]

@@ -174,10 +174,15 @@ class Watches:
         A cluster without the API ``resource.k8s.io/v1`` has neither.
         """
         handler = partial(self._handler, service)
-        claims = handler(
-            Sync.CLAIMS,
+
+        def listed() -> None:
+            cache.listed()
+            service.readiness.mark_synced(Sync.CLAIMS)
+
+        claims = cluster_cache.ClusterCacheHandler(
             cache.put_claim,
             lambda key: cache.drop_claim(f"{key.namespace}/{key.name}"),
+            listed,
             cache.put_unreadable_claim,
         )
         slices = handler(Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name))

@@ -49,9 +49,9 @@ from core.requests.grant import Allocation
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
 
-CLAIM_GRACE = 10
-"""Seconds after which an allocation of a claim that has none in its status is released. By default
-the API server waits 5 seconds for the arbiter; of a later write see ``_invalidate_bindings``."""
+CLAIM_GRACE = 5
+"""Seconds of the same for a claim that never had devices, from the first look at it, which is five
+to ten after the attempt. The API server writes it within one; see ``_invalidate_bindings``."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -286,10 +286,11 @@ class Reconciler:
         later attempt, which knows the new version, writes the ledger first.
 
         Returns:
-            the uids of the allocations that must stay, because a pod was not changed: an admission
-            policy may deny it for ever, which must hold up no other repair. A claim that may not be
-            changed is released after ``GRACE``: the API server ends a request after 60 seconds
-            (kube-apiserver, ``--request-timeout``). None where a pod was bound meanwhile.
+            the uids of the allocations that must stay, because an object was not changed: an
+            admission policy may deny it for ever, which must hold up no other repair. A claim is
+            released after ``GRACE`` even so: the API server ends a request after 60 seconds
+            (kube-apiserver, ``--request-timeout``). None where a pod was bound, or a claim
+            allocated, meanwhile.
         """
         unchanged: set[str] = set()
         for repair in repairs:

@@ -5,11 +5,12 @@ is not bound: an orphan. It is safe to release it in this order only: read the l
 store; ask the API server, not a cache, where the ledger's pods are; write the ledger without the
 orphans by compare-and-swap against the version that was read. A service that begins to bind such a
 pod in between writes the ledger first, so that the last write conflicts. The grace must be longer
-than a Binding can be on its way.
+than a Binding can be on its way; that of a claim may be shorter: it is changed first, so that a
+write of it that is on its way conflicts.
 """
 
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -122,15 +123,21 @@ def _unversioned(metadata: Metadata) -> Metadata:
 class OrphanTracker:
     """Remembers since when allocations have been without a bound pod.
 
-    ``grace`` is how long an attempt to bind a pod may take, in the unit of ``now``; ``claim_grace``
-    is that of a claim.
+    ``grace`` is how long an attempt to bind a pod may take, in the unit of ``now``. After the
+    shorter ``claim_grace`` an attempt to allocate a claim can be ended.
     """
 
     grace: int
     claim_grace: int
     _unbound_since: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
 
-    def abandoned(self, ledger: NodeLedger, bound: Mapping[str, str], now: int) -> tuple[str, ...]:
+    def abandoned(
+        self,
+        ledger: NodeLedger,
+        bound: Mapping[str, str],
+        now: int,
+        attempted: Collection[str] = (),
+    ) -> tuple[str, ...]:
         """Return the uids of pods whose allocations can be released.
 
         At once: pods that were deleted or run on another node. After the grace: pods that were
@@ -140,6 +147,7 @@ class OrphanTracker:
             ledger: of one node, read from the store before the pods.
             bound: by uid of each existing pod, its node; empty for a pod that is not bound.
             now: monotonic.
+            attempted: uids of claims that never had devices.
         """
         name = ledger.node.name
         earlier = self._unbound_since.get(name, {})
@@ -151,14 +159,14 @@ class OrphanTracker:
                 continue
             attempt = (uid, allocation.attempt)
             unbound_since[attempt] = earlier.get(attempt, now)
-            grace = self.claim_grace if allocation.dialect == DRA else self.grace
+            grace = self.claim_grace if uid in attempted else self.grace
             if where != "" or now - unbound_since[attempt] >= grace:
                 abandoned.append(uid)
         self._unbound_since[name] = unbound_since
         return tuple(abandoned)
 
     def is_past_grace(self, allocation: Allocation, now: int) -> bool:
-        """Whether an allocation, of a claim too, has been without a bound pod for ``grace``."""
+        """Whether an allocation has been without a bound pod, or its claim's devices, so long."""
         since = self._unbound_since[allocation.node].get((allocation.uid, allocation.attempt), now)
         return now - since >= self.grace
 
@@ -304,7 +312,8 @@ class NodeReader:
                 names_extended_resource(self._cache.counted(pod)) or names_fraction(pod)
             ):
                 bound[uid] = pod.spec.node_name or ""
-        overdue = frozenset(self._orphans.abandoned(ledger, bound, self._clock.now()))
+        now = self._clock.now()
+        overdue = frozenset(self._orphans.abandoned(ledger, bound, now, claims.attempted))
         read = AdoptionCache(self._adoptions.get(name))
         return NodeView(
             ledger,

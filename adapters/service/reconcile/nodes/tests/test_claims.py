@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
+import msgspec
 import pytest
 
 from adapters.cluster.api.error import ClusterError
@@ -31,7 +32,7 @@ from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, pla
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import RecordingDecisionLog
 from adapters.stores.store import Change
-from adapters.wire.dra import ResourceClaim
+from adapters.wire.dra import ListedClaim, ResourceClaim
 from adapters.wire.kube import Metadata, Pod
 from adapters.wire.records.hardware import NodeHardware
 from core.durations import SECOND
@@ -195,8 +196,14 @@ class FakeClaims:
 UNALLOCATED = with_status({})
 
 
-async def an_arbiter(live: FakeClaims) -> tuple[Rig, Reconciler]:
-    """A reconciler of a ledger in which the webhook has committed the whole first card."""
+NEVER_ALLOCATED = ListedClaim(UNALLOCATED.metadata, UNALLOCATED.status, msgspec.Raw(b"{}"))
+
+
+async def an_arbiter(live: FakeClaims, *, is_held: bool = False) -> tuple[Rig, Reconciler]:
+    """A reconciler of a ledger in which the webhook has committed the whole first card.
+
+    Or preemption has held it for the claim.
+    """
     rig = await a_rig()
     rig.cache.claims.put_slice(slices())  # type: ignore[arg-type]
     stored = await rig.store.read("n1")
@@ -205,9 +212,14 @@ async def an_arbiter(live: FakeClaims) -> tuple[Rig, Reconciler]:
     assert claim is not None
     held = holding(claim, stored.ledger.node, rig.cache.claims.devices)
     assert held is not None
+    held = replace(held, devices="") if is_held else held
     ledger = stored.ledger.reserve(held).renew(held.uid)
     await rig.store.write(ledger, stored.version)
-    made = Reconciler(
+    return rig, a_leader(rig, live)
+
+
+def a_leader(rig: Rig, live: FakeClaims) -> Reconciler:
+    return Reconciler(
         rig.reconciler._service,
         rig.cache,
         rig.store,
@@ -216,7 +228,6 @@ async def an_arbiter(live: FakeClaims) -> tuple[Rig, Reconciler]:
         reporter=rig.reporter,
         live_claims=live,
     )
-    return rig, made
 
 
 async def in_ledger(rig: Rig, reconciler: Reconciler) -> bool:
@@ -235,14 +246,23 @@ async def with_running_pod() -> tuple[FakeClaims, Rig, Reconciler, Pod]:
     return live, rig, reconciler, running
 
 
-@pytest.mark.parametrize(("frozen", "grace"), [(False, CLAIM_GRACE), (True, GRACE)])
+@pytest.mark.parametrize(
+    ("is_known", "is_held", "frozen", "grace"),
+    [
+        pytest.param(True, False, False, CLAIM_GRACE, id="never had devices"),
+        pytest.param(False, False, False, GRACE, id="may have had devices"),
+        pytest.param(True, True, False, GRACE, id="held by preemption"),
+        pytest.param(True, False, True, GRACE, id="no client may change it"),
+    ],
+)
 def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace(
-    frozen: bool, grace: int
+    is_known: bool, is_held: bool, frozen: bool, grace: int
 ) -> None:
-    """Where no client may change it, after the time that the API server takes at most."""
-
     async def tried() -> None:
-        rig, reconciler = await an_arbiter(FakeClaims({"c": UNALLOCATED}, frozen))
+        live = FakeClaims({"c": UNALLOCATED}, frozen)
+        rig, reconciler = await an_arbiter(live, is_held=is_held)
+        if is_known:
+            rig.cache.claims.put_claim(NEVER_ALLOCATED)
 
         assert await in_ledger(rig, reconciler)
         rig.clock.time += (grace - 1) * SECOND
@@ -259,6 +279,7 @@ def test_a_committed_claim_that_is_allocated_just_before_it_is_changed_keeps_its
     async def tried() -> None:
         live = FakeClaims({"c": UNALLOCATED})
         rig, reconciler = await an_arbiter(live)
+        rig.cache.claims.put_claim(NEVER_ALLOCATED)
         assert await in_ledger(rig, reconciler)
         live.on_its_way = {"c": a_claim(a_result("gpu-0"), node="n1")}
         rig.clock.time += CLAIM_GRACE * SECOND
@@ -301,6 +322,46 @@ def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace(
         rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
         assert not await in_ledger(rig, reconciler)
         assert rig.reporter.counts == ["kept", "unconfirmed"]
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_new_leader_keeps_the_card_of_a_pod_that_was_deleted_by_force(is_kept: bool) -> None:
+    """Also where the leader before has seen that the claim was deallocated."""
+
+    async def tried() -> None:
+        live, rig, reconciler, running = await with_running_pod()
+        rig.cache.drop_pod(running.metadata)
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(NEVER_ALLOCATED)
+        if is_kept:
+            assert await in_ledger(rig, reconciler)
+
+        leader = a_leader(rig, live)
+
+        assert await in_ledger(rig, leader)
+        rig.clock.time += (DEFAULT_GRACE + MARGIN - 1) * SECOND
+        assert await in_ledger(rig, leader)
+        rig.clock.time += GRACE * SECOND
+        assert not await in_ledger(rig, leader)
+
+    asyncio.run(tried())
+
+
+def test_another_attempt_that_fails_frees_no_card_of_a_pod_that_was_deleted_by_force() -> None:
+    async def tried() -> None:
+        live, rig, reconciler, running = await with_running_pod()
+        rig.cache.drop_pod(running.metadata)
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(NEVER_ALLOCATED)
+        stored = await rig.store.read("n1")
+        assert stored is not None
+        await rig.store.write(stored.ledger.renew("u-claim"), stored.version)
+
+        assert await in_ledger(rig, reconciler)
+        rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
+        assert await in_ledger(rig, reconciler)
 
     asyncio.run(tried())
 
