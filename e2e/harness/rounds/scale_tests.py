@@ -231,7 +231,8 @@ def bed(service: Service, nodes: int, way: Way, handshake: float = HANDSHAKE) ->
         handshake: seconds from one change of each node, or its Device, to the next.
     """
     plane = service.plane
-    start = partial(pace.start, plane, service, way.scheduler, way.mode, way.name, GATE)
+    gates = GATE if way.scheduler == "kube-scheduler" else ""
+    start = partial(pace.start, plane, service, way.scheduler, way.mode, way.name, gates)
     if way.served:
         service.start()
     try:
