@@ -21,7 +21,7 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn, wait_for_nodes
 from e2e.harness.doubles.balancer import balanced
-from e2e.harness.names import CORE, LEDGERS, RATIO
+from e2e.harness.names import CORE, DEVICES, LEDGERS, RATIO
 from e2e.harness.oracles.blocked_cards import BlockedCards
 from e2e.harness.oracles.idle_cards import IdleCards, Need
 from e2e.harness.oracles.shared_cards import FULL, SharedCards
@@ -483,6 +483,8 @@ def run(plane: ControlPlane, size: Size, *, served: bool) -> Outcome:
         left = waiting()
         _clear(plane, names, served=served)
     delete_all(api, NODES, names)
+    if not served:
+        api.delete(DEVICES)  # koord-manager, which does not run, deletes a node's
     bound = shared.bound
     return Outcome(
         came=Counter(map(kind_of, arrivals.came)),
