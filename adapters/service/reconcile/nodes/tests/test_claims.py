@@ -196,7 +196,7 @@ class FakeClaims:
 UNALLOCATED = with_status({})
 
 
-NEVER_ALLOCATED = ListedClaim(UNALLOCATED.metadata, UNALLOCATED.status, msgspec.Raw(b"{}"))
+LISTED = ListedClaim(UNALLOCATED.metadata, UNALLOCATED.status, msgspec.Raw(b"{}"))
 
 
 async def an_arbiter(live: FakeClaims, *, is_held: bool = False) -> tuple[Rig, Reconciler]:
@@ -246,6 +246,15 @@ async def with_running_pod() -> tuple[FakeClaims, Rig, Reconciler, Pod]:
     return live, rig, reconciler, running
 
 
+async def with_deleted_pod() -> tuple[FakeClaims, Rig, Reconciler]:
+    """A claim in the ledger that was deallocated after its pod was deleted by force."""
+    live, rig, reconciler, running = await with_running_pod()
+    rig.cache.drop_pod(running.metadata)
+    live.there["c"] = UNALLOCATED
+    rig.cache.claims.put_claim(LISTED)
+    return live, rig, reconciler
+
+
 @pytest.mark.parametrize(
     ("is_known", "is_held", "frozen", "grace"),
     [
@@ -262,7 +271,7 @@ def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace(
         live = FakeClaims({"c": UNALLOCATED}, frozen)
         rig, reconciler = await an_arbiter(live, is_held=is_held)
         if is_known:
-            rig.cache.claims.put_claim(NEVER_ALLOCATED)
+            rig.cache.claims.put_claim(LISTED)
 
         assert await in_ledger(rig, reconciler)
         rig.clock.time += (grace - 1) * SECOND
@@ -279,7 +288,7 @@ def test_a_committed_claim_that_is_allocated_just_before_it_is_changed_keeps_its
     async def tried() -> None:
         live = FakeClaims({"c": UNALLOCATED})
         rig, reconciler = await an_arbiter(live)
-        rig.cache.claims.put_claim(NEVER_ALLOCATED)
+        rig.cache.claims.put_claim(LISTED)
         assert await in_ledger(rig, reconciler)
         live.on_its_way = {"c": a_claim(a_result("gpu-0"), node="n1")}
         rig.clock.time += CLAIM_GRACE * SECOND
@@ -312,11 +321,7 @@ def test_a_claim_that_was_seen_allocated_is_released_when_it_is_not_any_more() -
 
 def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace() -> None:
     async def tried() -> None:
-        live, rig, reconciler, running = await with_running_pod()
-
-        rig.cache.drop_pod(running.metadata)
-        live.there["c"] = UNALLOCATED
-        rig.cache.claims.put_claim(UNALLOCATED)
+        _, rig, reconciler = await with_deleted_pod()
 
         assert await in_ledger(rig, reconciler)
         rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
@@ -331,10 +336,7 @@ def test_a_new_leader_keeps_the_card_of_a_pod_that_was_deleted_by_force(is_kept:
     """Also where the leader before has seen that the claim was deallocated."""
 
     async def tried() -> None:
-        live, rig, reconciler, running = await with_running_pod()
-        rig.cache.drop_pod(running.metadata)
-        live.there["c"] = UNALLOCATED
-        rig.cache.claims.put_claim(NEVER_ALLOCATED)
+        live, rig, reconciler = await with_deleted_pod()
         if is_kept:
             assert await in_ledger(rig, reconciler)
 
@@ -351,10 +353,7 @@ def test_a_new_leader_keeps_the_card_of_a_pod_that_was_deleted_by_force(is_kept:
 
 def test_another_attempt_that_fails_frees_no_card_of_a_pod_that_was_deleted_by_force() -> None:
     async def tried() -> None:
-        live, rig, reconciler, running = await with_running_pod()
-        rig.cache.drop_pod(running.metadata)
-        live.there["c"] = UNALLOCATED
-        rig.cache.claims.put_claim(NEVER_ALLOCATED)
+        _, rig, reconciler = await with_deleted_pod()
         stored = await rig.store.read("n1")
         assert stored is not None
         await rig.store.write(stored.ledger.renew("u-claim"), stored.version)
