@@ -1,11 +1,12 @@
 """Binds of a replica that is stopped meanwhile, until others have the cards."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 
+from adapters.service.decide.service import send_binding
 from e2e.adversary import scheduling
 from e2e.adversary.stops import GRACE, has_stopped
 from e2e.adversary.world import KNOWN, World
@@ -17,9 +18,8 @@ from e2e.harness.processes.waiting import within
 PATIENCE = 10
 """Seconds in which cards are released; the scheduler's question ends after 15."""
 
-SENDING = 20
-"""A stop after the age of the commit was checked, shortly before the Binding of a first pod, which
-is read before, is sent."""
+SENDING = send_binding.__name__
+"""A stop after the age of the commit was checked, before the Binding is sent."""
 
 WHOLE = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "9000"}
 """More than half of both cards of a node."""
@@ -31,13 +31,13 @@ class Stop:
 
     Attributes:
         replica: its number.
-        point: at which it stops, from 1.
+        point: at which it stops: a number from 1, or a coroutine's name.
         node: of all these pods.
         by_review: the API server asks it about a Binding; else a scheduler asks it to bind.
     """
 
     replica: int
-    point: int
+    point: int | str
     node: str
     by_review: bool = False
 
@@ -107,12 +107,14 @@ def reopen(world: World) -> str:
     return ", ".join(closed)
 
 
-def bind_past_loss(world: World, point: int) -> list[str]:
+def bind_past_loss(world: World) -> list[str]:
     """Stop a bind until the record that it wrote was deleted and other pods were bound.
+
+    The replica that does not lead stops where it sends the Binding: the age of the commit was
+    checked before.
 
     Args:
         world: new.
-        point: at which the replica that does not lead stops.
 
     Returns:
         what was said to the pod that came before the node got pods again, to the one that came
@@ -126,7 +128,7 @@ def bind_past_loss(world: World, point: int) -> list[str]:
     late, early, next_one = (
         world.api.create(PODS, pod(world.name("p"), "no-scheduler", WHOLE)) for _ in range(3)
     )
-    with ThreadPoolExecutor(1) as pool, world.stops.at(service, point):
+    with ThreadPoolExecutor(1) as pool, world.stops.at(service, SENDING):
         answer = pool.submit(scheduling.by_extender, world, late, 1 - leader, "n0")
         within(KNOWN, lambda: answer.done() or has_stopped(service))
         world.api.delete(f"{LEDGERS}/n0")
@@ -141,19 +143,21 @@ def bind_past_loss(world: World, point: int) -> list[str]:
     return said
 
 
-def every_stop(world: World, first: int = 1) -> Iterator[tuple[int, str]]:
-    """Stop a bind at each point once; yields the number of the point and what was said.
+def every_stop(
+    world: World, points: Iterable[int | str] | None = None
+) -> Iterator[tuple[int | str, str]]:
+    """Stop a bind at each point once, until one is not reached; yields it and what was said.
 
     Args:
         world: new.
-        first: the point to begin with.
+        points: as those of ``Stop``; all if None.
 
     Raises:
         AssertionError: the witness has found something wrong, or a bind was refused before it came
             to the point.
     """
     leader = world.leader()
-    for point in count(first):
+    for point in points or count(1):
         late, guest = (
             world.api.create(PODS, pod(world.name("p"), "no-scheduler", WHOLE)) for _ in range(2)
         )

@@ -38,13 +38,14 @@ class Points:
     """The points of one bind.
 
     Attributes:
-        chosen: the number of the one at which the service stops, from 1.
+        chosen: the number, from 1, of the one at which the service stops, or the name of the
+            coroutine at whose begin it stops; empty once it has.
         passed: how many there were so far.
         begun: the coroutines that have begun.
         going_on: whether the latest event was that one went on; then those that it awaits do too.
     """
 
-    chosen: int
+    chosen: str
     passed: int = 0
     begun: set[FrameType] = field(default_factory=set[FrameType])
     going_on: bool = False
@@ -103,7 +104,7 @@ def _armed() -> Iterator[None]:
     if not file.exists():
         yield
         return
-    points = Points(int(file.read_text()))
+    points = Points(file.read_text())
     file.unlink()
     token = POINTS.set(points)
     sys.setprofile(_pass)
@@ -127,5 +128,6 @@ def _pass(frame: FrameType, event: str, _: object) -> None:
         return
     points.begun.add(frame)
     points.passed += 1
-    if points.passed == points.chosen:
+    if points.chosen in (str(points.passed), code.co_name):
+        points.chosen = ""
         os.kill(os.getpid(), signal.SIGSTOP)

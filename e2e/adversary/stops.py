@@ -48,8 +48,8 @@ class Stops:
         new.rename(self._folder / "clock")
 
     @contextmanager
-    def at(self, replica: Replica, point: int) -> Iterator[None]:
-        """For the length of a block the next bind of a replica stops at a point.
+    def at(self, replica: Replica, point: int | str) -> Iterator[None]:
+        """For the length of a block the next bind of a replica stops at a point, or a coroutine.
 
         At its end the replica goes on, if it stopped, and its later binds do not stop.
         """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.adversary.late import SENDING, bind_past_loss, every_stop
+from e2e.adversary.late import bind_past_loss, every_stop
 from e2e.tests.adversary.conftest import Worlds
 
 pytestmark = [pytest.mark.local("stops its replicas"), pytest.mark.timeout(600)]
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.local("stops its replicas"), pytest.mark.timeout(600)]
 
 def test_a_ledger_that_was_deleted_is_closed_until_no_late_binding_binds(worlds: Worlds) -> None:
     with worlds() as world:
-        early, later, late = bind_past_loss(world, SENDING)
+        early, later, late = bind_past_loss(world)
 
     print(early, later, late, sep="\n")
     assert "cannot be read" in early

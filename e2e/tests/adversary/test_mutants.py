@@ -79,11 +79,11 @@ def test_the_checker_catches_a_service_that_adopts_mirrored_records(
 @pytest.mark.parametrize("rule", ["version", "touch"])
 def test_the_checker_catches_a_service_that_binds_late(worlds: Worlds, rule: str) -> None:
     with worlds(rule) as world, pytest.raises(AssertionError, match="memory: "):
-        print(*every_stop(world, SENDING), sep="\n")
+        print(*every_stop(world, [SENDING]), sep="\n")
 
 
 def test_the_checker_catches_a_service_that_makes_a_lost_ledger_again_with_free_cards(
     worlds: Worlds,
 ) -> None:
     with worlds("lost") as world, pytest.raises(AssertionError, match="memory: "):
-        print(*bind_past_loss(world, SENDING), sep="\n")
+        print(*bind_past_loss(world), sep="\n")
