@@ -36,6 +36,15 @@ Published = tuple[PublishedDevice, dra.SliceDevice]
 
 _SPEC = Decoder(dra.ClaimSpec)
 
+
+class _Waiting(NamedTuple):
+    """A claim without devices; ``never_had`` is false where a watch may have missed that it had."""
+
+    metadata: Metadata
+    spec: bytes
+    never_had: bool
+
+
 NodesChanged = Callable[[Collection[str] | None], None]
 """Called with the names of nodes whose ledger may need a repair; None for all nodes."""
 
@@ -62,25 +71,28 @@ class ClaimCache:
         self._is_devices_stale = False
         self.classes: dict[str, dra.DeviceClass] = {}
         self._rules: dict[str, dra.DeviceTaintRule] = {}
-        self._waiting: dict[str, tuple[Metadata, bytes]] = {}
-        self._fresh: set[str] = set()
+        self._waiting: dict[str, _Waiting] = {}
         self._templates: dict[str, tuple[Metadata, bytes]] = {}
         self.revision = 0
         self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
 
-    def put_claim(self, claim: dra.ResourceClaim) -> None:
-        """Add or replace a claim; one without an allocation holds nothing."""
+    def put_claim(self, claim: dra.ResourceClaim, *, listed: bool = False) -> None:
+        """Add or replace a claim; one without an allocation holds nothing.
+
+        Args:
+            claim: as a watch reports it.
+            listed: whether it is part of a full list, which lacks what the claim was before.
+        """
         self.shadows.put(claim)
         name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
         new, had_devices = allocated(claim), name in self._by_name
         self._put(name, new)
         if isinstance(claim, dra.ListedClaim) and new is None:
             known, spec = self._waiting.get(name), bytes(claim.spec)
-            if known is None and not had_devices:
-                self._fresh.add(claim.metadata.uid)
-            self._waiting[name] = claim.metadata, spec
-            self.revision += known is None or known[1] != spec
+            never_had = not listed and (not had_devices if known is None else known.never_had)
+            self._waiting[name] = _Waiting(claim.metadata, spec, never_had)
+            self.revision += known is None or known.spec != spec
 
     def put_template(self, name: str, template: dra.ClaimTemplate) -> None:
         """Add what claims of some pods are made of, by ``namespace/name``."""
@@ -114,24 +126,20 @@ class ClaimCache:
                 self._of_pod.setdefault(pod.uid, {})[name] = new
             self._changed(new.nodes)
 
-    def listed(self) -> None:
-        """Take the end of a full list of claims: what they had before it is not known."""
-        self._fresh.clear()
-
-    def never_had_devices(self, uid: str) -> bool:
-        """Return whether a watch has reported all that a claim was since it was made: no devices.
+    def never_had_devices(self, live: Metadata) -> bool:
+        """Return whether a watch has reported all that a claim was until this version: no devices.
 
         False where that is not known.
         """
-        return uid in self._fresh
+        known = self._waiting.get(f"{live.namespace or 'default'}/{live.name}")
+        if known is None or known.metadata.resource_version != live.resource_version:
+            return False
+        return known.never_had
 
     def drop_claim(self, name: str) -> None:
         """Remove a claim, by ``namespace/name``."""
         self.shadows.drop(name)
-        waiting = self._waiting.pop(name, None)
-        if waiting is not None:
-            self.revision += 1
-            self._fresh.discard(waiting[0].uid)
+        self.revision += self._waiting.pop(name, None) is not None
         earlier = self._by_name.pop(name, None)
         if earlier is None:
             return

@@ -229,8 +229,8 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
         return None
     where = view.bound.get(uid)
     if where == "":
-        may_run = allocation.release_by is not None and not _is_over(allocation, view)
-        is_overdue = uid in view.overdue and not may_run
+        containers_may_run = allocation.release_by is not None and not _is_over(allocation, view)
+        is_overdue = uid in view.overdue and not containers_may_run
         return Release(allocation, ReleaseCause.NEVER_BOUND) if is_overdue else None
     if where is not None:
         is_elsewhere = where != view.ledger.node.name

@@ -156,18 +156,16 @@ def test_answers_change_with_what_a_claim_requests_not_with_its_annotations() ->
     assert put(1) == put(1, at="now") < put(2)
 
 
-def test_a_claim_that_was_made_since_the_last_full_list_never_had_devices_until_it_has_some() -> (
-    None
-):
+def test_a_claim_that_was_made_after_a_full_list_never_had_devices_until_it_has_some() -> None:
     cache, found = ClaimCache(lambda _: None), list[bool]()
 
-    def put(uid: str, status: str = "{}") -> None:
+    def put(uid: str, status: str = "{}", *, listed: bool = False) -> None:
         metadata = Metadata(name="w", namespace="team", uid=uid)
-        cache.put_claim(ListedClaim(metadata, msgspec.Raw(status.encode()), msgspec.Raw(b"{}")))
-        found.append(cache.never_had_devices(uid))
+        claim = ListedClaim(metadata, msgspec.Raw(status.encode()), msgspec.Raw(b"{}"))
+        cache.put_claim(claim, listed=listed)
+        found.append(cache.never_had_devices(metadata))
 
-    put("listed")
-    cache.listed()
+    put("listed", listed=True)
     put("listed")
     cache.drop_claim("team/w")
     put("made")
@@ -175,7 +173,15 @@ def test_a_claim_that_was_made_since_the_last_full_list_never_had_devices_until_
     put("made")
     cache.drop_claim("team/w")
     put("again")
-    cache.listed()
     put("again")
+    put("again", listed=True)
 
-    assert found == [True, False, True, False, False, True, False]
+    assert found == [False, False, True, False, False, True, True, False]
+
+
+def test_a_claim_of_which_the_watch_lacks_the_newest_version_may_have_had_devices() -> None:
+    cache = ClaimCache(lambda _: None)
+    known, newer = (Metadata(name="w", uid="u", resource_version=each) for each in "12")
+    cache.put_claim(ListedClaim(known, spec=msgspec.Raw(b"{}")))
+
+    assert (cache.never_had_devices(known), cache.never_had_devices(newer)) == (True, False)

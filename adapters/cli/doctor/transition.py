@@ -243,8 +243,13 @@ def _everywhere(
         words = " ".join(word for each in found.pod.spec.containers for word in each.words)
         if _GATE_OFF in words:
             blind[name] = f"with {_GATE_OFF}"
-        elif are_shared and found.scheduler is not Scheduler.KUBE and name not in blind:
-            unaware |= set() if _SHARES.search(words) else {found.scheduler.value}
+        elif (
+            are_shared
+            and found.scheduler is not Scheduler.KUBE
+            and name not in blind
+            and not _SHARES.search(words)
+        ):
+            unaware.add(found.scheduler.value)
     for program in sorted(unaware):
         yield Blocker(
             f"{program} (as of Kubernetes 1.35) takes a card for free as soon as one of several"

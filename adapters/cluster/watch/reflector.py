@@ -201,6 +201,11 @@ class Reflector(Generic[ObjectT]):
         """How many of the objects cannot be decoded."""
         return len(self._tracker.unreadable)
 
+    @property
+    def listing(self) -> bool:
+        """Whether a full list is going on."""
+        return self._tracker.listing
+
     def staleness(self) -> float:
         """Return the seconds since the server last sent anything; infinite before the first list.
 

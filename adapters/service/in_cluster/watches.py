@@ -175,20 +175,19 @@ class Watches:
         """
         handler = partial(self._handler, service)
 
-        def listed() -> None:
-            cache.listed()
-            service.readiness.mark_synced(Sync.CLAIMS)
+        def put_claim(claim: ListedClaim) -> None:
+            cache.put_claim(claim, listed=reflectors[paths.RESOURCE_CLAIMS.plural].listing)
 
-        claims = cluster_cache.ClusterCacheHandler(
-            cache.put_claim,
+        claims = handler(
+            Sync.CLAIMS,
+            put_claim,
             lambda key: cache.drop_claim(f"{key.namespace}/{key.name}"),
-            listed,
             cache.put_unreadable_claim,
         )
         slices = handler(Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name))
         classes = handler(Sync.CLASSES, cache.put_class, lambda key: cache.drop_class(key.name))
         rules = handler(Sync.RULES, cache.put_rule, lambda key: cache.drop_rule(key.name))
-        return {
+        reflectors = {
             resource.plural: self.reflector(Selection(resource, optional=True), kind, taken)
             for resource, kind, taken in (
                 (paths.DEVICE_CLASSES, DeviceClass, classes),
@@ -197,6 +196,7 @@ class Watches:
                 (paths.RESOURCE_CLAIMS, ListedClaim, claims),
             )
         }
+        return reflectors
 
     def gangs(self, cache: GangCache, service: Service) -> dict[str, "Reflector[Any]"]:
         """Return the reflectors of the objects of gangs, by the names of their metrics.

@@ -30,14 +30,14 @@ class ClaimsOfNode:
             one that has none yet.
         gone: uids of claims of the ledger that were deleted or deallocated.
         moved: uids of claims of ``held`` that held something else before.
-        attempted: uids of claims that never had devices; an arbiter has committed some to them.
+        never_allocated: uids of claims that never had devices; the ledger has some for them.
     """
 
     held: list[Allocation] = field(default_factory=list[Allocation])
     bound: dict[str, str] = field(default_factory=dict[str, str])
     gone: list[str] = field(default_factory=list[str])
     moved: list[str] = field(default_factory=list[str])
-    attempted: list[str] = field(default_factory=list[str])
+    never_allocated: list[str] = field(default_factory=list[str])
 
 
 class _Seen(NamedTuple):
@@ -102,9 +102,9 @@ class ClaimReader:
                     found.gone.append(uid)
                 else:
                     found.bound[uid] = ""
-                    # What preemption holds for a claim has no ``devices`` yet.
-                    if entry.devices and self._cache.claims.never_had_devices(uid):
-                        found.attempted.append(uid)
+                    # It is empty for what preemption holds, and what two attempts hold together.
+                    if entry.devices and self._cache.claims.never_had_devices(live.metadata):
+                        found.never_allocated.append(uid)
         found.moved += (held.uid for held in found.held if loses(ledger, held))
         return found
 

@@ -50,8 +50,8 @@ GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
 
 CLAIM_GRACE = 5
-"""Seconds of the same for a claim that never had devices, from the first look at it, which is five
-to ten after the attempt. The API server writes it within one; see ``_invalidate_bindings``."""
+"""Seconds of the same for a claim that never had devices, from the first look at it. The API server
+writes an attempt within one; see ``_invalidate_attempts``."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -199,7 +199,7 @@ class Reconciler:
             if refused := await self._refused_by_quota(before, repairs):
                 view = replace(view, refused={**view.refused, **refused})
                 continue
-            unchanged = await self._invalidate_bindings(repairs, view)
+            unchanged = await self._invalidate_attempts(repairs, view)
             if unchanged is None:
                 return False
             if not unchanged:
@@ -273,7 +273,7 @@ class Reconciler:
                     refused[repair.allocation.uid] = reason
         return refused
 
-    async def _invalidate_bindings(
+    async def _invalidate_attempts(
         self, repairs: Sequence[Repair], view: NodeView
     ) -> frozenset[str] | None:
         """Change each pod or claim whose cards are released because it was not bound in time.
@@ -296,13 +296,14 @@ class Reconciler:
         for repair in repairs:
             if not isinstance(repair, Release) or repair.why is not ReleaseCause.NEVER_BOUND:
                 continue
-            allocation, now = repair.allocation, self._service.ports.clock.now()
+            held, now = repair.allocation, self._service.ports.clock.now()
             try:
-                if not await self._writer.invalidate(allocation, view):
+                if not await self._writer.invalidate(held, view):
                     return None
             except OSError:
-                if allocation.dialect != DRA or not self._orphans.is_past_grace(allocation, now):
-                    unchanged.add(allocation.uid)
+                past_grace = self._orphans.abandoned(view.ledger, view.bound, now)
+                if held.dialect != DRA or held.uid not in past_grace:
+                    unchanged.add(held.uid)
         return frozenset(unchanged)
 
     async def _finish(self, repair: Repair, node: str) -> None:

@@ -5,8 +5,7 @@ is not bound: an orphan. It is safe to release it in this order only: read the l
 store; ask the API server, not a cache, where the ledger's pods are; write the ledger without the
 orphans by compare-and-swap against the version that was read. A service that begins to bind such a
 pod in between writes the ledger first, so that the last write conflicts. The grace must be longer
-than a Binding can be on its way; that of a claim may be shorter: it is changed first, so that a
-write of it that is on its way conflicts.
+than a Binding can be on its way.
 """
 
 from asyncio import gather
@@ -39,11 +38,25 @@ from core.requests.request import PodRef
 
 ResultT = TypeVar("ResultT")
 ItemT = TypeVar("ItemT")
+ChangedT = TypeVar("ChangedT", covariant=True)
 
 _Arguments = tuple[Pod, Node, Sequence[Dialect]]
 
 
-class LivePods(Protocol):
+class Changeable(Protocol[ChangedT]):
+    """Objects of the API server that can be changed."""
+
+    async def annotate(
+        self, ref: PodRef, /, annotations: Changes, labels: Changes | None = None
+    ) -> ChangedT:
+        """Set annotations and labels of the object with this uid, and return it; None removes one.
+
+        Raises:
+            OSError: the API server rejected the change, or did not answer.
+        """
+
+
+class LivePods(Changeable[Pod], Protocol):
     """Pods as the API server has them now, without a cache."""
 
     async def get(self, pod: PodRef) -> Pod | None:
@@ -51,15 +64,6 @@ class LivePods(Protocol):
 
         Raises:
             OSError: the API server did not answer.
-        """
-
-    async def annotate(
-        self, pod: PodRef, annotations: Changes, labels: Changes | None = None
-    ) -> Pod:
-        """Set annotations and labels of the pod with this uid, and return it; None removes one.
-
-        Raises:
-            OSError: the API server rejected the change, or did not answer.
         """
 
 
@@ -136,7 +140,7 @@ class OrphanTracker:
         ledger: NodeLedger,
         bound: Mapping[str, str],
         now: int,
-        attempted: Collection[str] = (),
+        never_allocated: Collection[str] = (),
     ) -> tuple[str, ...]:
         """Return the uids of pods whose allocations can be released.
 
@@ -147,7 +151,7 @@ class OrphanTracker:
             ledger: of one node, read from the store before the pods.
             bound: by uid of each existing pod, its node; empty for a pod that is not bound.
             now: monotonic.
-            attempted: uids of claims that never had devices.
+            never_allocated: uids of claims that never had devices.
         """
         name = ledger.node.name
         earlier = self._unbound_since.get(name, {})
@@ -159,16 +163,11 @@ class OrphanTracker:
                 continue
             attempt = (uid, allocation.attempt)
             unbound_since[attempt] = earlier.get(attempt, now)
-            grace = self.claim_grace if uid in attempted else self.grace
+            grace = self.claim_grace if uid in never_allocated else self.grace
             if where != "" or now - unbound_since[attempt] >= grace:
                 abandoned.append(uid)
         self._unbound_since[name] = unbound_since
         return tuple(abandoned)
-
-    def is_past_grace(self, allocation: Allocation, now: int) -> bool:
-        """Whether an allocation has been without a bound pod, or its claim's devices, so long."""
-        since = self._unbound_since[allocation.node].get((allocation.uid, allocation.attempt), now)
-        return now - since >= self.grace
 
 
 AT_ONCE = 8
@@ -313,7 +312,7 @@ class NodeReader:
             ):
                 bound[uid] = pod.spec.node_name or ""
         now = self._clock.now()
-        overdue = frozenset(self._orphans.abandoned(ledger, bound, now, claims.attempted))
+        overdue = frozenset(self._orphans.abandoned(ledger, bound, now, claims.never_allocated))
         read = AdoptionCache(self._adoptions.get(name))
         return NodeView(
             ledger,

@@ -1,13 +1,9 @@
-"""What the reconciler writes on pods: the cards that they have, and that an attempt is over.
+"""What the reconciler writes on pods, and on claims: that an attempt is over."""
 
-That an attempt is over it writes on claims too.
-"""
-
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
@@ -17,31 +13,23 @@ from adapters.repairs.plan import rewrite
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import LiveClaims
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.nodes.node_reader import LivePods, has_finished
+from adapters.service.reconcile.nodes.node_reader import (
+    Changeable,
+    ChangedT,
+    LivePods,
+    has_finished,
+)
 from adapters.stores.store import Store
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import Changes, Pod, pod_ref
+from adapters.wire.kube import Pod, pod_ref
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.request import PodRef
 
-ObjectT = TypeVar("ObjectT")
 
-_Annotate = Callable[[PodRef, Changes, Changes | None], Awaitable[ObjectT]]
-
-
-class ChangeableClaims(LiveClaims, Protocol):
+class ChangeableClaims(LiveClaims, Changeable[ResourceClaim], Protocol):
     """ResourceClaims that can be changed too."""
-
-    async def annotate(
-        self, claim: PodRef, annotations: Changes, labels: Changes | None = None
-    ) -> ResourceClaim:
-        """Set annotations and labels of the claim with this uid, and return it.
-
-        Raises:
-            OSError: the API server rejected the change, or did not answer.
-        """
 
 
 @dataclass(eq=False, slots=True)
@@ -130,10 +118,10 @@ class PodWriter:
             OSError: an object is gone or cannot be changed, or the API server did not answer.
         """
         if allocation.dialect == DRA and self._live_claims is not None:
-            claim = await self._change(self._live_claims.annotate, allocation.pod_ref)
+            claim = await self._change(self._live_claims, allocation.pod_ref)
             return allocated(claim) is None
         if allocation.uid != repairs.LOST_LEDGER:
-            pod = await self._change(self._live.annotate, allocation.pod_ref)
+            pod = await self._change(self._live, allocation.pod_ref)
             return not pod.spec.node_name
         # Any pod that is not bound may have been committed to the ledger that was deleted. A
         # service that was stopped after such a commit may send its Binding at any time; it names
@@ -147,7 +135,7 @@ class PodWriter:
             uid = pod.metadata.uid
             if uid in recent or not any(dialect.matches(pod) for dialect in dialects):
                 continue
-            changed = await self._change(self._live.annotate, pod_ref(pod))
+            changed = await self._change(self._live, pod_ref(pod))
             if changed.spec.node_name == name:
                 return False
             if not changed.spec.node_name:
@@ -155,7 +143,7 @@ class PodWriter:
         # Else one was bound that the watch has not reported yet.
         return all(pod.metadata.uid in view.bound for pod in self._cache.holding(name))
 
-    async def _change(self, annotate: _Annotate[ObjectT], ref: PodRef) -> ObjectT:
+    async def _change(self, live: Changeable[ChangedT], ref: PodRef) -> ChangedT:
         """Change an object, so that a write that names an earlier version of it conflicts.
 
         An author can fill the 256 KiB that all annotations may have together, and labels have no
@@ -165,8 +153,9 @@ class PodWriter:
         now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
         try:
             text = now.isoformat(timespec="microseconds")
-            return await annotate(ref, {repairs.RELEASED: text}, None)
+            return await live.annotate(ref, {repairs.RELEASED: text})
         except OSError as error:
             if getattr(error, "status", 0) != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
-            return await annotate(ref, {}, {repairs.RELEASED: now.strftime(repairs.RELEASED_LABEL)})
+            label = now.strftime(repairs.RELEASED_LABEL)
+            return await live.annotate(ref, {}, {repairs.RELEASED: label})

@@ -198,6 +198,10 @@ UNALLOCATED = with_status({})
 
 LISTED = ListedClaim(UNALLOCATED.metadata, UNALLOCATED.status, msgspec.Raw(b"{}"))
 
+EARLIER = msgspec.structs.replace(
+    LISTED, metadata=msgspec.structs.replace(LISTED.metadata, resource_version="0")
+)
+
 
 async def an_arbiter(live: FakeClaims, *, is_held: bool = False) -> tuple[Rig, Reconciler]:
     """A reconciler of a ledger in which the webhook has committed the whole first card.
@@ -256,22 +260,23 @@ async def with_deleted_pod() -> tuple[FakeClaims, Rig, Reconciler]:
 
 
 @pytest.mark.parametrize(
-    ("is_known", "is_held", "frozen", "grace"),
+    ("known", "is_held", "frozen", "grace"),
     [
-        pytest.param(True, False, False, CLAIM_GRACE, id="never had devices"),
-        pytest.param(False, False, False, GRACE, id="may have had devices"),
-        pytest.param(True, True, False, GRACE, id="held by preemption"),
-        pytest.param(True, False, True, GRACE, id="no client may change it"),
+        pytest.param(LISTED, False, False, CLAIM_GRACE, id="never had devices"),
+        pytest.param(None, False, False, GRACE, id="may have had devices"),
+        pytest.param(EARLIER, False, False, GRACE, id="its watch is late"),
+        pytest.param(LISTED, True, False, GRACE, id="held by preemption"),
+        pytest.param(LISTED, False, True, GRACE, id="no client may change it"),
     ],
 )
 def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace(
-    is_known: bool, is_held: bool, frozen: bool, grace: int
+    known: ListedClaim | None, is_held: bool, frozen: bool, grace: int
 ) -> None:
     async def tried() -> None:
         live = FakeClaims({"c": UNALLOCATED}, frozen)
         rig, reconciler = await an_arbiter(live, is_held=is_held)
-        if is_known:
-            rig.cache.claims.put_claim(LISTED)
+        if known is not None:
+            rig.cache.claims.put_claim(known)
 
         assert await in_ledger(rig, reconciler)
         rig.clock.time += (grace - 1) * SECOND
