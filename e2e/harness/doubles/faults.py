@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from threading import Event
 
 
@@ -44,6 +45,14 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class RefusedError(Exception):
+    """The server has refused what it should have done: the fault waits for another request."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
 Forward = Callable[[], Awaitable[Answer]]
 """Lets the request through, to the server's answer."""
 
@@ -52,6 +61,7 @@ Act = Callable[[Forward], Awaitable[Answer]]
 
 Raises:
     CutError: there is no answer.
+    RefusedError: the fault has not happened.
 """
 
 
@@ -78,6 +88,30 @@ class Fault:
         self.times -= 1
         return True
 
+    async def happen(self, forward: Forward) -> Answer:
+        """Do with a request what ``act`` does, or wait for another one.
+
+        Raises:
+            CutError: there is no answer.
+        """
+        is_done = True
+        try:
+            return await self.act(forward)
+        except RefusedError as refused:
+            is_done = False
+            self.times += 1
+            return refused.answer
+        finally:
+            if is_done:
+                self.done.set()
+
+
+async def _done(forward: Forward) -> Answer:
+    answer = await forward()
+    if answer.status >= HTTPStatus.BAD_REQUEST:
+        raise RefusedError(answer)
+    return answer
+
 
 def refusing(status: int, *, after_seconds: int | None = None) -> Act:
     """The server never receives the request; the answer is an error status.
@@ -98,7 +132,7 @@ def failing_after(status: int) -> Act:
     """The server executes the request; the answer is an error status."""
 
     async def act(forward: Forward) -> Answer:
-        await forward()
+        await _done(forward)
         return Answer(status, _status(status))
 
     return act
@@ -124,7 +158,7 @@ def cut(*, done: bool, first: Callable[[], None] = lambda: None) -> Act:
 
     async def act(forward: Forward) -> Answer:
         if done:
-            await forward()
+            await _done(forward)
         first()
         raise CutError
 
@@ -140,7 +174,7 @@ def silent(*, done: bool) -> Act:
 
     async def act(forward: Forward) -> Answer:
         if done:
-            await forward()
+            await _done(forward)
         await asyncio.sleep(3600)
         raise CutError
 
@@ -151,7 +185,7 @@ def answered(first: Callable[[], None]) -> Act:
     """The request succeeds; a callback runs just before the answer is sent."""
 
     async def act(forward: Forward) -> Answer:
-        answer = await forward()
+        answer = await _done(forward)
         asyncio.get_running_loop().call_soon(first)
         return answer
 

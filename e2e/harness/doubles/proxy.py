@@ -134,13 +134,10 @@ class _Serving:
 
         fault = next((each for each in self._proxy.faults if each.takes(request)), None)
         try:
-            answer = await (forward() if fault is None else fault.act(forward))
+            answer = await (forward() if fault is None else fault.happen(forward))
         except (CutError, aiohttp.ClientError):
             _cut(asked)
             return web.Response(status=502)
-        finally:
-            if fault is not None:
-                fault.done.set()
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
     async def _ask(self, asked: web.BaseRequest, body: bytes) -> Answer:
