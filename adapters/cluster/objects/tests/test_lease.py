@@ -17,7 +17,7 @@ from adapters.tests.waiting import until
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
 TERM = LeaseTiming(duration=2.0, renew=0.6, retry=0.05)
 # Where the machine's own delays must not look like the server's.
-PATIENT = LeaseTiming(duration=20.0, renew=10.0, retry=0.05)
+PATIENT = LeaseTiming(duration=20.0, renew=10.0, retry=0.2)
 # One that starts again takes its lease back after three seconds. Others look once or twice until
 # then, and may need each look.
 OFFERING = LeaseTiming(duration=20.0, renew=10.0, retry=1.0)
@@ -71,7 +71,7 @@ def test_of_many_candidates_one_leads_at_a_time() -> None:
         assert holder(objects) == ""
         assert objects.at[LEASE]["spec"]["leaseTransitions"] == 4
 
-    run(test)
+    run(test, PATIENT)
 
 
 def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
@@ -182,7 +182,7 @@ def test_a_candidate_that_ends_while_it_acquires_the_lease_releases_it() -> None
             await reply.answer(status, body)
 
         async with serving(slow) as server, client(server) as api:
-            task = asyncio.create_task(Election(api, "n", "l", "a", TERM).run(work))
+            task = asyncio.create_task(Election(api, "n", "l", "a", OFFERING).run(work))
             await until(lambda: LEASE in objects.at)
             await stop(task)
         assert holder(objects) == ""
