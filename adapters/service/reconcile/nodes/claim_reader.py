@@ -102,7 +102,7 @@ class ClaimReader:
                     found.gone.append(uid)
                 else:
                     found.bound[uid] = ""
-                    # It is empty for what preemption holds, and what two attempts hold together.
+                    # ``devices`` is empty for what preemption holds, or two attempts together.
                     if entry.devices and self._cache.claims.never_had_devices(live.metadata):
                         found.never_allocated.append(uid)
         found.moved += (held.uid for held in found.held if loses(ledger, held))

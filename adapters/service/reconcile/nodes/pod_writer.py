@@ -1,4 +1,4 @@
-"""What the reconciler writes on pods, and on claims: that an attempt is over."""
+"""What the reconciler writes: on pods their cards, on pods and claims that an attempt is over."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
